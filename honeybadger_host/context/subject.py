@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from honeybadger_host.search.documents import TWO_RARE_WORDS
 from honeybadger_host.search.language.analyzer import (
@@ -29,9 +30,38 @@ _GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents w
 _COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
 
 
+class _Message(NamedTuple):
+    """A message, analysed.
+
+    Args:
+        contents: its words besides function words and courtesies.
+        subjects: those of them that may be its subject: no numbers, and words in no list of common words.
+    """
+
+    query: Query
+    contents: frozenset[str]
+    subjects: frozenset[str]
+    is_question: bool
+
+
+@lru_cache(maxsize=4)  # a context asks twice
+def _analysed(message: str) -> _Message:
+    query = analyse_query(message)
+    says_nothing, common = (STOP["english"], STOP[query.language], _COURTESIES), common_terms(query.language)
+    contents, subjects = set(), set()
+    for term in query.terms:
+        if not any(term.word in words for words in says_nothing):
+            contents.add(term.word)
+            if common.isdisjoint(term.forms) and not term.word.isdecimal():
+                subjects.add(term.word)
+    is_question = QUESTION_MARK in document_terms(message)
+    return _Message(query, frozenset(contents), frozenset(subjects), is_question)
+
+
 def may_have_subject(message: str) -> bool:
     """Return whether a message may have a subject to search for: thanks and "ok do it" have none."""
-    return bool(_contents(analyse_query(message))) or _is_question(message)
+    asked = _analysed(message)
+    return bool(asked.subjects) or asked.is_question or len(asked.contents) > 1
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:
@@ -45,43 +75,20 @@ def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reac
         hits: turns and notes that a search for the message found.
         speakers: names of the speakers of the best hits.
     """
-    query = analyse_query(message)
-    if any(len(part) > 1 and part in query.words for name in speakers for part in names_in(name)):
+    asked = _analysed(message)
+    if any(len(part) > 1 and part in asked.query.words for name in speakers for part in names_in(name)):
         return "all"
-    found = {word for hit in hits for word in hit.terms}
-    if not found.isdisjoint(_subjects(query)):
+    if any(not asked.subjects.isdisjoint(hit.terms) for hit in hits):
         is_about_one = any(hit.shared >= TWO_RARE_WORDS and hit.coverage >= _MIN_COVERAGE for hit in hits)
         return "all" if is_about_one else "few"
-    is_question, contents = _is_question(message), _contents(query)
-    return "few" if any(_answers(hit, contents, is_question=is_question) for hit in hits) else "nothing"
+    return "few" if any(_answers(hit, asked) for hit in hits) else "nothing"
 
 
-def _is_question(message: str) -> bool:
-    return QUESTION_MARK in document_terms(message)
-
-
-def _contents(query: Query) -> set[str]:
-    """Return the words that a message is made of besides function words and courtesies."""
-    says_nothing = STOP["english"] | STOP[query.language] | _COURTESIES
-    return {term.word for term in query.terms if term.word not in says_nothing}
-
-
-def _subjects(query: Query) -> set[str]:
-    """Return the words of a message that may be its subject: no numbers, and words in no list of common words."""
-    common, contents = common_terms(query.language), _contents(query)
-    rare = {term.word for term in query.terms if common.isdisjoint(term.forms)}
-    return {word for word in rare & contents if not word.isdecimal()}
-
-
-def _answers(hit: Hit, contents: set[str], *, is_question: bool) -> bool:
-    """Return whether a hit fits a message of common words.
-
-    Args:
-        contents: the words of the message, see `_contents`.
-    """
+def _answers(hit: Hit, asked: _Message) -> bool:
+    """Return whether a hit fits a message of common words."""
     from honeybadger_host.search.ranking import objection  # imports numpy
 
-    if is_question and not _GROUNDS.isdisjoint(hit.parts):
+    if asked.is_question and not _GROUNDS.isdisjoint(hit.parts):
         return True
-    has_enough = is_question or hit.shared >= TWO_RARE_WORDS
-    return has_enough and not contents.isdisjoint(hit.terms) and objection(hit) is None
+    has_enough = asked.is_question or hit.shared >= TWO_RARE_WORDS
+    return has_enough and not asked.contents.isdisjoint(hit.terms) and objection(hit) is None

@@ -229,7 +229,7 @@ def line_of(role: str, content: str) -> str:
     """Return the line of the summary that a message becomes when it is dropped."""
     text = one_line(content[: 8 * PREVIEW_CHARACTERS]).text
     if len(text) > PREVIEW_CHARACTERS:
-        text = text[: _boundary(text, PREVIEW_CHARACTERS)].rstrip() + "…"
+        text = text[: _boundary(text, PREVIEW_CHARACTERS)].rstrip() + "..."
     return f"- {one_line(role).text[:_ROLE_CHARACTERS]}: {text}"
 
 

@@ -109,7 +109,7 @@ def test_a_preview_never_cuts_a_character_in_two(text: str) -> None:
     summary = compact(over, NOW, SEED).document.long_term_summary
     line = summary.split("\n")[1]
     assert line.startswith("- user: ")
-    preview = line.removeprefix("- user: ").removesuffix("…")
+    preview = line.removeprefix("- user: ").removesuffix("...")
     assert text.startswith(preview)
     assert PREVIEW_CHARACTERS - 16 <= len(preview) <= PREVIEW_CHARACTERS
     assert not text[len(preview) :].startswith(("\u0301", "\u200d", "\ufe0f"))
@@ -263,4 +263,4 @@ def test_nothing_is_lost_between_history_and_summary(history: tuple[HistoryEntry
     for line, entry in zip(lines[1:], history, strict=False):
         assert line.startswith("- ")
         if entry.content.isascii() and entry.content.isprintable():
-            assert line.removesuffix("…").rpartition(": ")[2].strip() in entry.content
+            assert line.removesuffix("...").rpartition(": ")[2].strip() in entry.content

@@ -17,6 +17,7 @@ from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
+    SAYING_TERMS,
     Query,
     analyse_query,
     document_terms,
@@ -34,6 +35,7 @@ QUESTIONS = (
     "tea",
     "the green ship",
     "What did Ada say about the river?",
+    "What did Bob say?",
     "When was the stone green, Bob?",
     "How many ships are in the harbour?",
     "harbuor ships",
@@ -89,6 +91,9 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
         for term in query.terms
         for heard in ([term] if vocabulary & set(term.forms) else guesses(term, vocabulary.intersection) or [term])
     ]
+    others = [term for term in terms if not named & set(term.forms)]
+    if named and all(SAYING_TERMS & set(term.forms) for term in others):
+        terms = [term for term in terms if term not in others]
     are_all_names = bool(named) and all(named & set(term.forms) for term in terms)
     text = {each.number: 0.0 for each in documents}
     for term in terms:
