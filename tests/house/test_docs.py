@@ -144,7 +144,7 @@ def test_the_projects_persona_is_the_one_of_init() -> None:
         ("curation.md", f"the {snapshot.MAX_ENTRIES:,} entries that changed last"),
         ("curation.md", f"after {dreams.QUIET_SECONDS:g} seconds without a change"),
         ("looking-back.md", f"more than {rewind.MAX_FILES:,} files"),
-        ("looking-back.md", f"files over {MAX_BYTES >> 20} MiB, and what"),
+        ("looking-back.md", f"in a file over {MAX_BYTES >> 20} MiB, or in a save"),
     ],
 )
 def test_a_pages_figure_is_that_of_the_code(page: str, told: str) -> None:
