@@ -22,8 +22,8 @@ from honeybadger_agent.wire import Reply, StreamLine, refusal_of
 # Gets each line of an answer that is being written, between two looks for the reply; it must not take long.
 OnLine = Callable[[StreamLine], None]
 
-_FIRST_WAIT_SECONDS = 0.0005
-_MAX_WAIT_SECONDS = 0.025
+_FIRST_WAIT_SECONDS = 0.0005  # before the second look for a reply; each later pause is 1.3 times as long
+_MAX_WAIT_SECONDS = 0.025  # the longest of these pauses
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from honeybadger_agent.wire import StreamLine
 
-_READ_BYTES: Final = 1 << 16
+_READ_BYTES: Final = 1 << 16  # read at once
 
 
 class StreamTail:

@@ -52,8 +52,8 @@ PLUMBING: Final = frozenset(
     }
 )
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
-_MAX_BYTES: Final = 65_536
-_MAX_AGENTS: Final = 1000
+_MAX_BYTES: Final = 65_536  # size limit of an agent's file, in bytes
+_MAX_AGENTS: Final = 1000  # agents of a home that are read
 _NO_FILE: Final = (0, 0, 0)
 _BUILT_IN: Final = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "

@@ -42,8 +42,9 @@ _WHERE = "The environment gives the defaults: HONEYBADGER_HOME, _GROUP, _SENDER 
 
 def main() -> NoReturn:
     """Run a command; an error of ours becomes one line and its exit code."""
-    gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth
-    atexit.register(gc.freeze)  # of a call; at its end, too
+    # Garbage collection of the imported modules finds nothing and would take a fifth of a call, partly at its end.
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for plugins reads all installed packages
     sys.exit(run(sys.argv[1:]))
 

@@ -47,7 +47,7 @@ from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 from honeybadger_agent.wording import meant
 
-_MAX_TYPED: Final = 1 << 16
+_MAX_TYPED: Final = 1 << 16  # bytes read from the keyboard at once
 
 
 @dataclass(slots=True)

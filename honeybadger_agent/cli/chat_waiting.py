@@ -16,7 +16,7 @@ from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult
 
 SILENCE_SECONDS: Final = 3.0  # after this silence the host is pinged
-PING_SECONDS: Final = 1.5
+PING_SECONDS: Final = 1.5  # for the host to answer the ping
 NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
 
 

@@ -50,7 +50,7 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_agent.wording import AGENT_EXTRA, count_of, meant
 
-_RELAY_LOOK_SECONDS: Final = 0.02
+_RELAY_LOOK_SECONDS: Final = 0.02  # between two looks into the folder
 
 
 class UsageError(Exception):

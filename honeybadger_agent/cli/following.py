@@ -16,7 +16,7 @@ from honeybadger_agent.mailbox import REQUESTS, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import GetMessages, GroupMessage, MessagesResult
 
-_WAIT_SECONDS: Final = 60
+_WAIT_SECONDS: Final = 60  # that one request waits for a message
 
 
 class Following:

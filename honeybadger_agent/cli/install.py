@@ -26,7 +26,7 @@ from honeybadger_agent.hooks.tools import TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA
 
-_PROGRAM_SECONDS: Final = 120.0
+_PROGRAM_SECONDS: Final = 120.0  # for a coding tool's own program to end
 _SOURCES: Final = Path(hooks.__file__).parent
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_CONTEXT_CHARACTERS = 9_500  # Claude Code shows its model a preview of more than 10,000
-MAX_QUERY_CHARACTERS = 2_000
+MAX_QUERY_CHARACTERS = 2_000  # of a prompt, for which memories are recalled
 MAX_REQUEST_BYTES = 200_000  # a host takes 262,144
 MAX_TURNS = 200  # turns of one request, as the protocol allows
 ANSWER_SECONDS = 1.5  # how long the host may take: a person waits for the prompt

@@ -15,7 +15,7 @@ from typing import Any, Final
 from honeybadger_agent.hooks.hook import HEARTBEAT, MARKS, Refused, settings_file, settings_of
 
 PLUGIN: Final = "honeybadger@honeybadger"
-_VERSION_SECONDS: Final = 10.0
+_VERSION_SECONDS: Final = 10.0  # for a tool to print its version
 _SKILL: Final = ("skills/memory/SKILL.md",)
 
 

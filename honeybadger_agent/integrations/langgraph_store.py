@@ -22,7 +22,7 @@ from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, OPERATORS, Entrie
 
 _ROOT: Final = "store/langgraph"
 _UNKNOWN: Final = "1970-01-01T00:00:00Z"
-_INDEXED_WITHIN_SECONDS: Final = 30.0
+_INDEXED_WITHIN_SECONDS: Final = 30.0  # for the host to index a large group
 
 
 class GroupStore(base.BaseStore):  # type: ignore[misc]

@@ -26,7 +26,7 @@ T = TypeVar("T")
 # Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
 _ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant"}
 _MAX_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
-_MAX_TURNS: Final = 200
+_MAX_TURNS: Final = 200  # turns of one request
 _MAX_BYTES: Final = 200_000  # size limit of the turns of one request, which has less than 256 KiB
 
 

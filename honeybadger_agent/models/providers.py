@@ -37,7 +37,7 @@ from honeybadger_agent.models.model import (
 )
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
 
-MAX_CONNECT_SECONDS: Final = 10.0
+MAX_CONNECT_SECONDS: Final = 10.0  # for a connection to a provider
 MAX_RETRY_AFTER_SECONDS: Final = 30.0  # when a provider asks for a longer pause, the turn fails and says so
 
 # An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in.

@@ -16,7 +16,7 @@ from honeybadger_agent.wire import Count, Wire, refusal_of
 # An answer, or a function of the prompt that returns one; it may raise `ModelFailed`.
 Step: TypeAlias = ModelSaid | Callable[[Prompt], ModelSaid]
 
-PIECE_CHARACTERS: Final = 12
+PIECE_CHARACTERS: Final = 12  # characters of a piece of a streamed answer
 
 
 async def _slept(seconds: float) -> None:

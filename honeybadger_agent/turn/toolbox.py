@@ -19,7 +19,7 @@ from honeybadger_agent.wording import count_of
 
 MAX_PREFIX_CHARACTERS: Final = 88  # A request id has 100: the prefix is followed by `.` and a key such as `12.3`
 
-MAX_SUMMARY_CHARACTERS: Final = 200
+MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
 
 # About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger.
 MAX_RESULT_CHARACTERS: Final = 60_000

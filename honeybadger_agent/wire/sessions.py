@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.numbers import is_finite
 
-MAX_JSON_LEVELS: Final = 32
+MAX_JSON_LEVELS: Final = 32  # lists and objects within each other
 MAX_FEEDBACK_CHARACTERS: Final = 4096
 FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 

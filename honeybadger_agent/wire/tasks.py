@@ -9,7 +9,7 @@ from honeybadger_agent.wire.refusals import shaped
 from honeybadger_agent.wire.turns import AgentId
 
 TASK_ID: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}"
-_TEN_YEARS: Final = 315_360_000
+_TEN_YEARS: Final = 315_360_000  # in seconds
 TaskId = Annotated[str, shaped(TASK_ID, "the id of a task, as morning-news")]
 TaskState = Literal["waiting", "due", "fired", "done", "failed", "missed", "skipped", "paused", "over"]
 Seconds = Annotated[int, Field(ge=0, le=_TEN_YEARS)]

@@ -41,7 +41,7 @@ from honeybadger_host.errors import HostError, NotRunning, SettingsError, Storag
 if TYPE_CHECKING:
     from honeybadger_host.ops.findings import Finding
 
-_WATCH_SECONDS: Final = 2.0
+_WATCH_SECONDS: Final = 2.0  # between two looks of `status --watch`
 
 app = typer.Typer(
     name="honeybadger-host",

@@ -30,7 +30,7 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-_DEFAULT_TURNS: Final = 100
+_DEFAULT_TURNS: Final = 100  # turns of a reply to a request that gives no limit
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 

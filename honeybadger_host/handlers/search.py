@@ -35,9 +35,9 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "turns": ("turn",),
     "notes": ("note", "history", "session"),
 }
-DEFAULT_LIMIT: Final = 8
+DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
 _MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
-_MAX_RANKED: Final = 1000
+_MAX_RANKED: Final = 1000  # hits; after a ranking of this many no more are ranked
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 

@@ -48,7 +48,7 @@ from honeybadger_host.work.task_states import Event, TaskState, TaskStates, reco
 from honeybadger_host.work.times import Once, Schedule, next_run, runs
 
 MOST_TASKS = 100  # tasks of a group; with as many, no other is scheduled
-_SHOWN_RUNS: Final = 5
+_SHOWN_RUNS: Final = 5  # coming runs in the answer about a task
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _SHOWN_AS: Final[Mapping[Event, ShownState]] = {
     "done": "done",

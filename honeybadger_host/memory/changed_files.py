@@ -22,7 +22,7 @@ from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 
-_FILES_AT_ONCE: Final = 256
+_FILES_AT_ONCE: Final = 256  # files compared at once, between two pauses
 _PAUSE: Final = 50  # pause after comparing a folder, as a multiple of the time that this took
 _CONSOLIDATED: Final = "data/consolidated"
 _JSON_FOLDERS: Final = ("tasks", "proposals")

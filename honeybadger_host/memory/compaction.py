@@ -14,7 +14,7 @@ from honeybadger_host.memory.session_document import HistoryEntry, SessionDocume
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
 HEADER: Final = "Previous conversation summary:"
-PREVIEW_CHARACTERS: Final = 100
+PREVIEW_CHARACTERS: Final = 100  # characters of a message in the summary
 # States in which nothing more happens to a task, in any case of letters.
 FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
 _ROLE_CHARACTERS: Final = 40

@@ -15,7 +15,7 @@ from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
 _SHALLOW: Final = 250  # fewer brackets cannot be nested too deep
-_MAX_PROBLEMS: Final = 5
+_MAX_PROBLEMS: Final = 5  # problems that an error message names; it counts the others
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 

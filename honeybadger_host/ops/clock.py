@@ -1,4 +1,4 @@
-"""Clocks that nobody can set: jumps of the wall clock, and ages in seconds of service.
+"""Time that does not depend on the wall clock: it notices jumps of that clock, and counts ages in seconds of service.
 
 The wall clock is used only for times that people read. It may be set by a year in either direction, by hand or by the
 network, and that must not make the host remove something too early or keep it for ever.

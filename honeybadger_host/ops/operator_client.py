@@ -16,7 +16,7 @@ from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFailed, may_clear
 from honeybadger_host.files.home import check_home, is_served
 
-_WAIT_SECONDS: Final = 30.0
+_WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
 
 
 def ask(

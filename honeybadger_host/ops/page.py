@@ -18,8 +18,8 @@ from honeybadger_host.files.safe_files import try_lock
 log = structlog.get_logger()
 
 PAGE_LOCK: Final = "data/page.lock"  # held by the running page of a home
-_RESTART_SECONDS: Final = 60.0
-_STOP_TIMEOUT_SECONDS: Final = 5.0
+_RESTART_SECONDS: Final = 60.0  # before the ended page is started again
+_STOP_TIMEOUT_SECONDS: Final = 5.0  # for the page to end in order; then it is killed
 
 
 async def keep_page(home: Path, port: int, note_error: Callable[[str], None]) -> None:

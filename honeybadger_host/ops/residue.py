@@ -25,7 +25,7 @@ from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.connection import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
-_CHUNK_BYTES: Final = 1 << 18
+_CHUNK_BYTES: Final = 1 << 18  # read at once
 _MAX_OVERLAP_BYTES: Final = 1 << 20  # the end of a chunk that is searched again with the next one
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"

@@ -23,8 +23,8 @@ __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "
 
 ResultT = TypeVar("ResultT", bound=Result)
 _MANY_DOCUMENTS = 100_000  # an index this large takes seconds to read after a start (a million turns: 7 s)
-_INDEX_TIMEOUT_SECONDS = 2.0
-_MAX_SESSIONS = 30
+_INDEX_TIMEOUT_SECONDS = 2.0  # for an answer that may need the index of a large group
+_MAX_SESSIONS = 30  # newest sessions of a group that a page offers
 
 
 class HostDown(Exception):

@@ -19,7 +19,7 @@ from honeybadger_host.web.looking_back import Looked, difference_of, look_back, 
 from honeybadger_host.web.notes import note_in
 from honeybadger_host.web.rendering import compared, href, page
 
-_FORGET_SECONDS: Final = 600.0
+_FORGET_SECONDS: Final = 600.0  # for a `forget` to end; 10,000 notes take 15 s (docs/performance.md)
 
 
 def _entry(request: Request) -> Response:

@@ -36,8 +36,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
 }
 _METHODS: Final = ("GET", "HEAD", "POST")
-MAX_BODY_BYTES: Final = 1 << 20
-SESSION_SECONDS: Final = 12 * 3600
+MAX_BODY_BYTES: Final = 1 << 20  # of a form; larger ones are refused
+SESSION_SECONDS: Final = 12 * 3600  # after which the operator needs a new link
 
 
 class Access:

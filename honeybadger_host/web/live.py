@@ -18,7 +18,7 @@ from honeybadger_host.web.forms import home_of, number
 from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import problem
 
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 1.0  # between two looks for changes
 MAX_STREAMS: Final = 24  # open streams of all pages: each looks into the journal once a second
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-_MAX_DEPTH: Final = 4
+_MAX_DEPTH: Final = 4  # levels of quotations and lists; deeper ones are shown as text
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _HEADING: Final = re.compile(r"#{1,6} +(.*)")
 _ITEM: Final = re.compile(r"( *)(?:[-*+]|(\d{1,9})[.)]) +(.*)")

@@ -36,7 +36,7 @@ from honeybadger_host.web.notes import id_of
 from honeybadger_host.web.rendering import href, page
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
-_MAX_HITS: Final = 100
+_MAX_HITS: Final = 100  # hits of a search, as many as the protocol allows
 _BULK: Final = ("archive", "pin", "unpin")
 
 

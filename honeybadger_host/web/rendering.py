@@ -20,9 +20,9 @@ from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown
 
-_MAX_TEXT_CHARACTERS: Final = 20_000
+_MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
-_MAX_COMPARED_LINES: Final = 4000
+_MAX_COMPARED_LINES: Final = 4000  # lines of both texts; the difference of longer ones is not shown
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 

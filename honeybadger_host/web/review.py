@@ -20,8 +20,8 @@ from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.rendering import compared, first_words, href, page
 
-_MAX_LISTED: Final = 1000
-_MAX_GISTS: Final = 3
+_MAX_LISTED: Final = 1000  # proposals that one request lists
+_MAX_GISTS: Final = 3  # operations of a proposal shown in the list
 
 
 class _Shown(NamedTuple):

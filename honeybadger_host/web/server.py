@@ -28,7 +28,7 @@ from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 
 LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
-_GRACE_SECONDS: Final = 2
+_GRACE_SECONDS: Final = 2  # for open requests when the page stops
 
 
 def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:

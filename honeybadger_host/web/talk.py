@@ -33,7 +33,7 @@ from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, h
 from honeybadger_host.web.live import Streams, event
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
-_LOOK_SECONDS: Final = 0.2
+_LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
 _STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answer of a stopped turn
 
 

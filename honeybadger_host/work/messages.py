@@ -23,7 +23,7 @@ from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_j
 
 log = structlog.get_logger()
 
-_BLOCK_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 1 << 16  # read at once
 
 
 class Message(Edited):

@@ -21,6 +21,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Type of a schedule -> the member that it needs.
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
 _MAX_AHEAD: Final = 10  # runs that an interval must have before the year 9999
 _ID: Final = re.compile(TASK_ID)

@@ -30,8 +30,8 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-_DEFAULT_LIMIT: Final = 200
-_MAX_BEGINNING: Final = 160
+_DEFAULT_LIMIT: Final = 200  # entries of a reply to a request that gives no limit
+_MAX_BEGINNING: Final = 160  # characters of an entry's text in a list
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:

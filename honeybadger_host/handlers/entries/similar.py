@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
 _DIGITS: Final = re.compile(r"\d+")
-_MAX_SIMILAR: Final = 3
+_MAX_SIMILAR: Final = 3  # similar entries that the answer to a save names
 _SHARE_OF_TIME: Final = 0.1  # share of time that the pipeline's reading thread may spend on this advice
 _SAVED_SECONDS: Final = 0.05  # processor time that a pause saves up: enough for a few dozen saves at once
 

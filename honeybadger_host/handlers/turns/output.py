@@ -16,7 +16,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 
-_MAX_SUMMARY_LENGTH: Final = 200
+_MAX_SUMMARY_LENGTH: Final = 200  # characters of a tool's answer in the list of tool runs
 
 
 def tool_run(answer: ToolAnswer) -> ToolRun:

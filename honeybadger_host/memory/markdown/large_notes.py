@@ -13,8 +13,8 @@ from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_each
 from honeybadger_host.memory.markdown.notes import NOBODY
 
-_BLOCK_BYTES: Final = 1 << 20
-_MAX_HEADING_LENGTH: Final = 4096
+_BLOCK_BYTES: Final = 1 << 20  # read at once
+_MAX_HEADING_LENGTH: Final = 4096  # bytes of a first line that are read beyond a block
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
 _NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
 _MAX_AUTHORS: Final = 1000  # authors with a share; the notes of all further authors count as unsigned

@@ -28,7 +28,7 @@ from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
 
-_MODEL_TIMEOUT_SECONDS: Final = 3.0
+_MODEL_TIMEOUT_SECONDS: Final = 3.0  # for the server of a model to answer
 
 
 def agents(home: Path) -> Iterator[Finding]:
