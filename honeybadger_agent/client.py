@@ -188,7 +188,7 @@ class _Clients(ABC):
     ) -> ChatResult:
         """Say something to an agent of the group and return its answer.
 
-        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
+        The turn continues when the caller stops waiting: `answer` waits for it again, and so does the same message with
         the same `request_id`, which is never answered twice.
 
         Args:
@@ -298,7 +298,7 @@ class _Clients(ABC):
     def _said_before(self, request_id: str, timeout: float) -> Exchange:
         """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
         _checked(checked_id, request_id, "id")
-        is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply stands
+        is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply is written
         if not is_waiting and not self.mailbox.path(REPLIES, request_id).exists():
             raise NotFound(
                 f"nothing is known of {request_id} in {self.mailbox.root}: its answer was taken before, or is older "

@@ -48,7 +48,7 @@ class ReplyTimeout(AgentError):
         """Write the message.
 
         Args:
-            waiting_in: the box in which the request still lies; None: the host has taken it.
+            waiting_in: the box in which the request still waits; None: the host has taken it.
             is_turn: an agent will answer it, after earlier messages.
             has_begun: an agent is writing the answer, or was when the host stopped.
             state: the state of the request in words, if it is none of these.

@@ -223,7 +223,7 @@ class Mailbox:
         return os.path.lexists(self.stream_path(request_id)) or self.path(REPLIES, request_id).exists()
 
     def is_waiting(self, request_id: str, box: str = REQUESTS) -> bool:
-        """Return whether the request still lies in the box, that is, whether no host has answered it."""
+        """Return whether the request is still in the box, that is, whether no host has answered it."""
         return self.path(box, request_id).exists()
 
 

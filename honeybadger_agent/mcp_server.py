@@ -1,8 +1,8 @@
 """`honeybadger-agent mcp`: the tool table and the group's files for any MCP client, on stdio.
 
-`mcp_http` serves the same over HTTP. Only these and `mcp_stdio` import `mcp`, the extra of the same name, and with it
-asyncio and anyio; only the command imports them. Standard output belongs to the protocol; the library points
-descriptor 1 at standard error meanwhile.
+`mcp_http` serves the same over HTTP. Only these two and `mcp_stdio` import the library `mcp` (the extra of this name)
+with asyncio and anyio, and only the command imports these three. Standard output belongs to the protocol; the library
+points descriptor 1 at standard error meanwhile.
 """
 
 from __future__ import annotations

@@ -372,7 +372,7 @@ class Relay:
             try:
                 await connect(client, error_cb=self._note, reconnected_cb=self._begin, **self._options)
                 await self._begin()
-                while not client.is_closed:  # noqa: ASYNC110  the library tells nobody in every case
+                while not client.is_closed:  # noqa: ASYNC110  the library does not report every end
                     await asyncio.sleep(_AGAIN_SECONDS)
             except Exception as error:  # noqa: BLE001  also the library's errors: the waiting client gets them
                 await self._note(error)

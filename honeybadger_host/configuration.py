@@ -162,7 +162,7 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
 
     `HONEYBADGER_OPENAI_API_KEY` in the environment, or a credential of systemd (`LoadCredential=openai_api_key:FILE`);
     for the provider of `model.name` also `HONEYBADGER_MODEL_API_KEY` and `model_api_key`. No variable of other
-    programs is read: what is in it may be somebody else's.
+    programs is read, because its key may be somebody else's.
 
     Args:
         is_own: it is the provider of `model.name`: a key goes to nobody else.

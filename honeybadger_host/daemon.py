@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
-# How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches.
+# Seconds that a thread computes while others wait for Python's lock; the default of 5 ms is several batches.
 SWITCH_SECONDS = 0.001
 _FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
 _LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches

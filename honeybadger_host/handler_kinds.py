@@ -14,7 +14,7 @@ from honeybadger_host.memory.served import Served
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that was read and parsed. Group and sender are the folders that it lay in.
+    """A request that was read and parsed. Group and sender are the names of its folders.
 
     Args:
         payload: the request's model; the table of handlers pairs types and handlers.

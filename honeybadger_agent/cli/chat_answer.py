@@ -21,7 +21,7 @@ _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 @dataclass(slots=True)
 class Showing:
-    """One answer on a screen: pieces of text as they come, tools on lines of their own.
+    """One answer on a screen: pieces of text as they come, tools on separate lines.
 
     Args:
         is_looked_on: a person is watching; else only the complete answer is written.

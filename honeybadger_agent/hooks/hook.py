@@ -107,7 +107,7 @@ def answer(tool: str, event: Mapping[str, Any]) -> str:
 
 
 class Mark:
-    """How far a session's transcript was handed over; locked, since two hooks of a session may run at the same time.
+    """The position up to which a session's transcript was handed over; locked, since two of its hooks may run at once.
 
     A torn mark counts as empty: the host knows the turns that are handed over again.
     """

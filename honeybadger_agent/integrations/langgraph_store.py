@@ -97,7 +97,7 @@ class GroupStore(base.BaseStore):  # type: ignore[misc]
             try:
                 self._client.change_many(changes[:MAX_OPERATIONS])
                 del changes[:MAX_OPERATIONS]
-            except NotFound as error:  # an item that is to be deleted is not there
+            except NotFound as error:  # the item to delete does not exist
                 place = (error.field or "").removeprefix("payload.operations.").partition(".")[0]
                 del changes[int(place)]
 

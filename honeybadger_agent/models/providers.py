@@ -235,7 +235,7 @@ class ProviderModel:
         )
         system, stable = prompt.system, prompt.stable_characters
         instructions = [parts.InstructionPart(system)] if system else []
-        if self.name.startswith("anthropic:") and 0 < stable < len(system):  # others find beginnings by themselves
+        if self.name.startswith("anthropic:") and 0 < stable < len(system):  # other providers find common beginnings
             first, rest = system[:stable], system[stable:]
             instructions = [parts.InstructionPart(first), parts.InstructionPart(rest, dynamic=True)]
             asked["anthropic_cache_instructions"] = True  # type: ignore[typeddict-unknown-key]

@@ -1,6 +1,6 @@
 """One turn: ask the model and run the tools it calls, until its answer is final or a limit is reached.
 
-It does no I/O of its own: model, tools, stream and journal are passed in.
+It does no I/O itself: model, tools, stream and journal are passed in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How entries are named and labelled: categories, tags, titles, names, ids."""
+"""Names and labels of entries: categories, tags, titles, names, ids."""
 
 import re
 import unicodedata

@@ -60,7 +60,7 @@ class _AntiPattern(Edited):
 
 
 class DreamAnswer(Answered):
-    """A model's answer: numbers of entries to merge, to retire or to label anew, and of corrections."""
+    """A model's answer: numbers of entries to merge, to retire or to relabel, and of corrections."""
 
     join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
     retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()

@@ -42,7 +42,7 @@ class DueDreams:
     """Finds the groups that are due to dream: by schedule, once they are quiet, if there is something new.
 
     Args:
-        ledger: `known_since` stands for the last dream of a group that never dreamt.
+        ledger: a group that never dreamt counts as if it had dreamt at its `known_since`.
         _looked: group -> time when it was last found due, with or without something new.
     """
 

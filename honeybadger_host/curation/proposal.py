@@ -171,7 +171,7 @@ class Proposal(Part):
         made_at: UTC.
         by: name of the model, or `rules`.
         prompt: SHA-256 of the model's prompt; None without a model.
-        base: id of an entry -> SHA-256 of the file that was read; a note's id has the hash of what it says.
+        base: id of an entry -> SHA-256 of the file that was read; a note's id has the hash of its text.
         session, first_turn, last_turn: the consolidated turns; all three or none.
     """
 

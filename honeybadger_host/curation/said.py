@@ -195,7 +195,7 @@ def minute(turn: Turn) -> str:
 
 
 def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
-    """Return the text of a note or an entry with what a person said, and its quotes.
+    """Return the text of a note or an entry that copies a person's words, and its quotes.
 
     A short turn is copied whole; of a longer one the chosen sentences, each with the sentence before it. A very short
     turn, such as `yes, do that`, also gets the question that it answers.

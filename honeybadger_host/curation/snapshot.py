@@ -217,6 +217,6 @@ def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
     """
     found: list[tuple[float, str, str]] = []
     for path in (home / "data" / "sessions").glob(f"{group}/*.jsonl"):
-        with contextlib.suppress(OSError):  # it went away meanwhile
+        with contextlib.suppress(OSError):  # it was removed meanwhile
             found.append((path.stat().st_mtime, path.parent.name, path.stem))
     return [(group, session) for _, group, session in sorted(found, reverse=True)[:most]]

@@ -83,7 +83,7 @@ def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
 
 
 def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]:
-    """Return the files that are not what they were. Raises Refusal if one of them cannot be brought back."""
+    """Return the files that changed since a moment. Raises Refusal if one of them cannot be brought back."""
     changed = read_changed_files(journal, group, seq, LAST_SEQ)
     marks = watermark_file(group, "").rpartition("/")[0]
     backs: list[Back] = []

@@ -172,7 +172,7 @@ def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
 def _updated(
     document: SessionDocument, payload: UpdateSession, texts: CleanTexts, now: datetime, max_prose: int
 ) -> SessionDocument:
-    """Return the document with what the payload says. Raises Refusal; then nothing was changed."""
+    """Return the document with the payload's changes. Raises Refusal; then nothing was changed."""
     seconds = int(now.timestamp())
     changed: dict[str, object] = {}
     if payload.system_state is not None:

@@ -79,7 +79,7 @@ class ChangedFiles:
         return folders
 
     def sweep_changed(self) -> Iterator[None]:
-        """Touch the texts that changed, and JSON files that came or went; yield now and then."""
+        """Touch changed texts, and added or removed JSON files; yield now and then."""
         self._touch_gone()
         files = self._texts()
         for start in range(0, len(files), _FILES_AT_ONCE):

@@ -84,7 +84,7 @@ class Compacted:
     """The result of compacting a document.
 
     Args:
-        summarised: number of messages that went from the history into the summary.
+        summarised: number of messages that were moved from the history to the summary.
         is_shortened: the newest message alone was over the limit of tokens; it was cut and marked.
         facts_removed: number of duplicates.
         tasks_removed: number of tasks that ended long enough ago.

@@ -116,7 +116,7 @@ class InjectionLedger:
             return contexts.result_of(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
-        """Keep the context that a model was given, and forget what the session no longer shows."""
+        """Keep the context that a model was given, and remove rows of turns that the session no longer shows."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):

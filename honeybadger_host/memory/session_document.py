@@ -238,7 +238,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     """Return the document of a file; a missing member is empty, an unknown one is kept.
 
     Args:
-        session: its name by the path, whatever the file says.
+        session: its name by the path; a name in the file is ignored.
     Raises ValueError if it is not a session document; the message says where and why.
     """
     return _parsed(data).model_copy(update={"session_id": session})

@@ -29,7 +29,7 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-# Bytes of the end of a log that are searched for turns, which takes 1 s; with so much garbage it counts as empty.
+# Bytes of the end of a log that are searched for turns, which takes 1 s; a log without a turn there counts as empty.
 _MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
 # Highest number of a turn, so that later numbers still fit what every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15

@@ -1,4 +1,4 @@
-"""How far each session is consolidated, and which turns contexts replay (AB1, AB5).
+"""The last consolidated turn of each session, and the turns that contexts replay (AB1, AB5).
 
 `data/consolidated/<group>/<session>.json` is the watermark: the turns up to it are in HISTORY.md and summary.md; they
 stay in the log. Later turns are replayed, so there is no gap between a summary and the turns below it.
@@ -28,7 +28,7 @@ MAX_KEPT: Final = 10
 
 
 class Watermark(Edited):
-    """How far a session is consolidated.
+    """The last consolidated turn of a session, and its passes.
 
     Args:
         turn: number of the last consolidated turn; 0: none.

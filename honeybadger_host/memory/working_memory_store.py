@@ -1,6 +1,6 @@
 """The labels of each session's working memory, read from the folders, without the data (RB6).
 
-A folder is listed for every batch of requests and every query, so what a person adds, edits or deletes counts at once.
+A folder is listed for every batch of requests and every query, so that a person's changes of its files count at once.
 """
 
 from __future__ import annotations

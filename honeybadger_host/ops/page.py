@@ -33,7 +33,7 @@ async def keep_page(home: Path, port: int, note_error: Callable[[str], None]) ->
             if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:
                 log.warning("page.ended", code=code, now_what="it is started again in a minute; see its output")
                 note_error(f"the page on port {port} ended with code {code}; the log has why")
-        except OSError as error:  # the host goes on without it
+        except OSError as error:  # the host continues without it
             note_error(f"the page cannot be started: {error.strerror}")
             log.warning("page.ended", error=str(error), now_what="it is started again in a minute")
         await anyio.sleep(_RESTART_SECONDS)

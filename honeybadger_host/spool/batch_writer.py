@@ -50,8 +50,8 @@ class BatchWriter:
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
         written: list[Change] = []
-        spoiled: dict[str, WorldFailed] = {}
         # File -> why a change of it was refused. Later changes of the batch that build on it are refused, too.
+        spoiled: dict[str, WorldFailed] = {}
         batch = self.projections.batch()
         for request, decided in decisions:
             try:

@@ -165,7 +165,7 @@ def _letters_in(folder: Path) -> list[_Letter]:
 
 
 def _remove_oldest(folder: Path, most: int) -> tuple[int, int]:
-    """Remove letters until `most` bytes are free; return how many bytes and letters went."""
+    """Remove letters until `most` bytes are free; return how many bytes and letters were removed."""
     freed = count = 0
     for letter in _letters_in(folder):
         if freed >= most:

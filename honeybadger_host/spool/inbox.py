@@ -249,7 +249,7 @@ def open_box(inbox: Inbox) -> OpenInbox:
 
 
 def _give(fd: int, uid: int | None) -> None:
-    """Let the owner of an inbox read what the host writes for it."""
+    """Let the owner of an inbox read a file that the host writes into it."""
     if uid is not None and uid != os.geteuid():
         try:
             os.fchown(fd, uid, -1)  # a host that serves other users' inboxes writes for them

@@ -337,7 +337,7 @@ class Pipeline:
         return True
 
     def _prepare(self, request: QueuedRequest, asking: Asking) -> None:
-        """Load what the decision will need."""
+        """Load the data for the decision."""
         if not isinstance(asking.handler, ChangeHandler):
             return
         with self._answers.refusing(request):

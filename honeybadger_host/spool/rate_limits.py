@@ -17,7 +17,7 @@ LimitName: TypeAlias = Literal["rate", "pending"]
 MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
 PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender comes near, a runaway loop does
 KEPT_REPLIES = 100_000
-KEPT_REPLY_BYTES = 1 << 28  # replies that may lie in an inbox, and their bytes; above either the oldest are removed
+KEPT_REPLY_BYTES = 1 << 28  # uncollected replies of an inbox, and their bytes; above either the oldest are removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be read or answered, is tried again
 

@@ -1,6 +1,6 @@
 """A request file on its way through the host, and how its bytes become a request.
 
-A file is read once and parsed once. The folders that it lies in say who asks.
+A file is read once and parsed once. Its folders name the group and the sender.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
 def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     """Make a sender's folders, owned by `uid` (0700), below folders of the host's, and enter it in the file.
 
-    With another user's `uid` everybody may pass through the home and the folders above, without seeing what is in them.
+    With another user's `uid` all users may pass through the home and the folders above, without seeing their content.
     Folders that a sender of open mode made are taken over; a link among them is refused.
 
     Returns: the sender's folder.
@@ -80,7 +80,7 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
 
 
 def _let_through(folder: Path) -> None:
-    """Let everybody pass through a folder; what it lets them see stays as it is. Raises OSError."""
+    """Let all users pass through a folder, without showing them more of it. Raises OSError."""
     mode = stat.S_IMODE(os.stat(folder).st_mode)
     if mode & 0o011 != 0o011:
         os.chmod(folder, mode | 0o011)  # noqa: S103  passing through shows nothing

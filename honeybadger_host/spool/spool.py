@@ -1,7 +1,7 @@
 """All inboxes: found, listed, their requests handed out in turn.
 
-The listing is the truth: what is in an inbox and was not taken is a request. An inbox is listed when something came
-there, and at a sweep; never while some of its last listing waits.
+The listing is the truth: each file in an inbox that was not taken is a request. An inbox is listed after an event, and
+at a sweep; never while some requests of its last listing wait.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from honeybadger_host.spool.rate_limits import Shares
 log = structlog.get_logger()
 
 _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
-_DISTRUST_SECONDS: Final = 5.0  # how often every folder is listed, even if its time stamp is unchanged
-# The same as a multiple of what that costs: 0.5 % of a core. Listing 20,000 folders takes 0.4 s.
+_DISTRUST_SECONDS: Final = 5.0  # at least, between two listings of every folder, even with an unchanged time stamp
+# The same pause as a multiple of the time of a listing, which limits it to 0.5 % of a core: 20,000 folders take 0.4 s.
 _DISTRUST_REST: Final = 200
 _NO_LIMITS: Final = Shares()
 

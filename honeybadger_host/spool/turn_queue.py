@@ -157,7 +157,7 @@ class TurnQueue:
             self.ended.set()
 
     def cancel(self) -> None:
-        """End the turns under way; the next start goes on with them."""
+        """End the turns under way; the next start continues them."""
         for running in list(self._running.values()):
             running.scope.cancel()
 

@@ -1,6 +1,6 @@
 """File events as wake-ups: a hint where to look, never the truth.
 
-The spool scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
+The spool scans; an event only makes it scan sooner. Every folder has its own flat watch: a recursive one dies
 after three system calls of anybody who may write below it (docs/decisions/003-watching.md). An inbox reports only the
 first arrival until it is listed: so a flood costs one event for each listing, not one for each file.
 """

@@ -14,7 +14,7 @@ from honeybadger_host.web.asking import Home, Invalid, NotFound
 from honeybadger_host.web.guards import MAX_BODY_BYTES
 from honeybadger_host.web.rendering import Shown
 
-PER_PAGE: Final = 50
+PER_PAGE: Final = 50  # rows of a table on one page
 
 
 def home_of(request: Request) -> Home:

@@ -176,7 +176,7 @@ class Scheduler:
             self.touch(key)
 
     def look_at_folders(self) -> None:
-        """Queue the folders in which files came or went, also without an event. One thread at a time."""
+        """Queue the folders with added or removed files, also without an event. One thread at a time."""
         signatures = {folder: signature_of(folder) for folder in _folders(self._uses.home)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}

@@ -141,7 +141,7 @@ def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> date
         jump = _next_jump(zone, since, at)
         if jump is None:
             return at
-        since, begin = jump, _wall(jump, zone) - _SECOND  # what the clock shows from then on
+        since, begin = jump, _wall(jump, zone) - _SECOND  # the clock's time at the jump
     return None
 
 

@@ -61,7 +61,7 @@ def _of_operation(refusal: Refusal, place: int, operation: Operation) -> Refusal
 
 
 def _net(changes: Sequence[Change]) -> list[Change]:
-    """Return one change for each file, from what it held before the first to what it holds after the last."""
+    """Return one change for each file, from its content before the first one to its content after the last."""
     first: dict[str, Change] = {}
     last: dict[str, Change] = {}
     for change in changes:

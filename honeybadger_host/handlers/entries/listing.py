@@ -178,7 +178,7 @@ class _Listing:
 
 
 def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:
-    """Return the categories that a page of entries lies in, and how many of their entries come before it.
+    """Return the categories of a page of entries, and the number of their entries before the page.
 
     Args:
         counts: category -> entries directly in it, sorted; a group may have more categories than one query takes.

@@ -50,7 +50,7 @@ def named_entry(
     if (elsewhere := lookups.named(group, category, name)) is not None:
         found += ((file, read_whole(entries.home / file) or b"") for file in entries.find(group, elsewhere))
     for file, data in found:
-        with contextlib.suppress(ValueError):  # it is not an entry, or it went away meanwhile
+        with contextlib.suppress(ValueError):  # it is not an entry, or it was removed meanwhile
             entry = entries.parse(file, data)
             if (entry.category, entry.name) == (category, name):
                 return file, data, entry

@@ -104,7 +104,7 @@ class Superseding:
             return gone
         if gone is not None:
             return Refusal("conflict", f"entry {id_} was superseded by {gone}: name that one", field=_FIELD)
-        if not found:  # it went away with this batch
+        if not found:  # this batch removed it
             return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
         return Refusal("conflict", f"{id_} is the id of {len(found)} files: rename or remove one", field=_FIELD)
 

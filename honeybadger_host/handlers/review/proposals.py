@@ -124,7 +124,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams, keep: Keeps) -> WaitingH
     """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
 
     Args:
-        now: (group, whether it is a trial) -> its proposals, and what it looked at.
+        now: (group, whether it is a trial) -> the dream that was made.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:

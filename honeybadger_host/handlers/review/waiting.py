@@ -1,6 +1,6 @@
 """Ordinary writes of a group whose `memory.writes` is `review`: each waits as a proposal until a person accepts it.
 
-A write is tried at once, so that its sender hears what is wrong with it, but its changes are not made. The proposal
+A write is tried at once, so that its sender gets its errors, but its changes are not made. The proposal
 keeps the request itself, without credentials. Accepting it decides it with the same handler, signed by the sender who
 asked for it (docs/decisions/032-what-a-save-meets.md).
 """

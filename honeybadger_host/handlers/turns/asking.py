@@ -68,7 +68,7 @@ def begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     """Return the turn that answers a message. Raises Refusal.
 
     Args:
-        most_turns: newest turns of the conversation that it gets at most; None: no limit of its own.
+        most_turns: newest turns of the conversation that it gets at most; None: no separate limit.
     """
     payload: Chat = asked.payload
     if is_blank(neutralise(payload.content).text):

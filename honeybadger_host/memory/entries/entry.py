@@ -99,7 +99,7 @@ def place_of(file: str) -> tuple[str, str, str]:
 
     Args:
         file: below the home folder.
-    Raises ValueError if no entry lies there; the message says which name is wrong.
+    Raises ValueError if it cannot be an entry's file; the message says which name is wrong.
     """
     parts = file.replace("/archive/memory/", "/memory/", 1).split("/")
     if len(parts) < 4 or parts[0] != "groups" or parts[2] != "memory":
@@ -227,7 +227,7 @@ def entry_id(category: str, normalised: str, salt: int = 0) -> str:
 
     Args:
         normalised: see `labels.folded`.
-        salt: the next number if the entry of that id has another text by now.
+        salt: the next number if that id belongs to an entry with another text.
     """
     text = f"{category.casefold()}\0{normalised}" + (f"\0{salt}" if salt else "")
     bits = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 4

@@ -142,7 +142,7 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
 
 
 def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks: float) -> CutNotes:
-    """Return the newest notes of each author that fit the room, below the marks for what is left out."""
+    """Return the newest notes of each author that fit the room, below marks that count the omitted notes."""
     book = notes.book
     places: list[int] = []
     shortened: dict[int, str] = {}
@@ -190,7 +190,7 @@ def _assembled(
     for_marks: float,
     shortened: Collection[int],
 ) -> CutNotes:
-    """Return the kept notes below the marks for what is left out.
+    """Return the kept notes below marks that count the omitted notes.
 
     Args:
         counts: author -> number of kept notes.
