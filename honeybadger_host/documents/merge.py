@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -109,7 +110,16 @@ def merge_lines(base: bytes, newest: bytes, saved: bytes) -> bytes:
     # a note may have been written below a last line without an end
     if base and not base.endswith(b"\n") and newest.startswith(base + b"\n"):
         base, saved = base + b"\n", saved if saved.endswith(b"\n") else saved + b"\n"
-    lines, theirs, ours = lines_of(base), lines_of(newest), lines_of(saved)
+    try:
+        return _merged_apart(lines_of(base), lines_of(newest), lines_of(saved))
+    except Overlapping:
+        with suppress(Overlapping):  # notes of one minute have equal headings: as lines they look interleaved
+            return _merged_apart(units_of(base), units_of(newest), units_of(saved))
+        raise
+
+
+def _merged_apart(lines: Sequence[bytes], theirs: Sequence[bytes], ours: Sequence[bytes]) -> bytes:
+    """Return lines, or units, with the changes of both sides. Raises Overlapping."""
     merged: list[bytes] = []
     at = 0
     for piece in _pieces(hunks_between(lines, theirs), hunks_between(lines, ours)):

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from honeybadger_host.documents import rendering
-from honeybadger_host.documents.revising import remove_notes
+from honeybadger_host.documents.revising import edit_note, removal_of, remove_notes
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note
@@ -245,6 +245,19 @@ def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
     assert world.text == note("a") + note("b") + note("c")
     world.kill()
     assert world.text == note("a") + note("c")
+
+
+def test_a_removed_note_returns_before_a_changed_one(world: World) -> None:
+    world.add("a", "b", "c")
+    world.look()
+    rows = world.commit(removal(world, "b"))
+    world.projections.write(rows)
+    world.look()
+    changed = b"\n## Notes (operator, 2026-11-21 07:00)\n- see\n"
+    place = len(note("a")), len(world.text)
+    world.projections.write(world.commit(edit_note("main", MEMORY, world.text, place, changed)))
+    removed = removal_of(world.journal.path, rows[0])
+    assert removed.undone(world.text, removed.notes) == note("a") + note("b") + changed
 
 
 def test_a_text_unwritten_by_a_kill_is_nobodys_edit(world: World) -> None:
