@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 
 import pytest
@@ -184,6 +185,23 @@ def test_a_note_that_no_file_had_outlives_a_checkout(world: World) -> None:
     world.projections.write(rows)
     world.look(seconds=60)
     assert world.text == note("a") + note("c")
+
+
+def test_a_merge_that_a_kill_cut_short_is_finished_later(world: World) -> None:
+    world.add("a")
+    saved = world.text + b"Mine.\n"
+    world.add("b")
+    world.passed += 600
+    saved_at = world.wall()
+    world.save(saved)
+    world.look()
+    merged = world.text
+    world.path.write_bytes(saved)  # the journal had it, the file not yet
+    os.utime(world.path, (saved_at, saved_at))
+    world.passed += 1800
+    world.kill()
+    world.look()
+    assert world.text == merged
 
 
 def test_a_save_continued_after_a_pause_is_one(world: World) -> None:

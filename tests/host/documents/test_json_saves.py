@@ -172,16 +172,3 @@ def test_a_file_that_a_person_made_keeps_what_came_later(world: World) -> None:
     world.save(dumped(n=1, place="home"), file=ENTRY)
     world.look(ENTRY)
     assert orjson.loads(world.read(ENTRY)) == {"n": 1, "place": "home", "drink": "milk"}
-
-
-def test_a_checkout_of_yesterdays_object_wins(world: World) -> None:
-    for drink in ("tea", "milk", "juice"):
-        write(world, dumped(n=1, drink=drink, **{drink: 1}))
-        world.look(ENTRY, seconds=40_000)
-    write(world, dumped(n=1, place="home"))
-    write(world, dumped(n=1, place="home", time="noon"))
-    world.look(ENTRY, seconds=5)
-    old = dumped(n=1, drink="tea", tea=1)
-    world.save(old, file=ENTRY)
-    world.look(ENTRY)
-    assert world.read(ENTRY) == old
