@@ -13,11 +13,10 @@ from bench.recall.measures import mean, measure
 from bench.recall.systems import System
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.embeddings import Embedder
+from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import entry_terms, length_in_words
 from honeybadger_host.search.ranking import Filters, objection, search
-from honeybadger_host.search.vectors import Vectors
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")
 _NOW = datetime(2026, 11, 1, tzinfo=UTC)

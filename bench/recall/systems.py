@@ -14,13 +14,12 @@ import numpy as np
 from bench.recall.cases import Conversation, Question, documents_of
 from honeybadger_host.search.asked_terms import look_up
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.embeddings import Embedder
+from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.ranking import search
 from honeybadger_host.search.scoring import GATE
 from honeybadger_host.search.signals import WEIGHTS, Signals
-from honeybadger_host.search.vectors import Vectors
 
 Ranker = Callable[[Question, int], Sequence[int]]  # (question, limit) -> places of turns, best first
 

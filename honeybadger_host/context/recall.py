@@ -23,8 +23,7 @@ from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.memory.served import Injection
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
-from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.shown import earned, edited_notes, name_of
+from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
 from honeybadger_host.settings import Recall
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import parse_time

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from honeybadger_host.search.nearly import words_of
+from honeybadger_host.search.language.similarity import words_of
 
 MAX_PAIRS: Final = 500  # more than a question has room for
 # Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.

@@ -18,8 +18,7 @@ from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
-from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.shown import earned, edited_notes, name_of
+from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 

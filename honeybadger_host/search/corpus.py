@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Block, Blocks, Names, Packed, Postings
 from honeybadger_host.search.documents import KINDS, Document
+from honeybadger_host.search.embeddings import Vectors
 from honeybadger_host.search.language.analyzer import tag_mark
 from honeybadger_host.search.layout import NO_LAYOUT, Ints, Layout, laid_out
-from honeybadger_host.search.vectors import Vectors
 
 ENTRY: Final = KINDS.index("entry")
 TURN: Final = KINDS.index("turn")

@@ -70,7 +70,7 @@ CREATE TABLE vectors (
     data BLOB NOT NULL            -- 16-bit floats, little end first
 );
 CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading them
-CREATE TABLE sketches (           -- by which entries that say nearly the same are found, see `nearly`
+CREATE TABLE sketches (           -- by which entries that say nearly the same are found, see `similarity`
     pair INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (pair, doc)
 ) WITHOUT ROWID;
 CREATE INDEX sketches_doc ON sketches (doc);

@@ -15,8 +15,7 @@ from honeybadger_host.search.index_db import FOUND, IndexFile
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
-    from honeybadger_host.search.embeddings import Embedder, Floats
-    from honeybadger_host.search.vectors import Vectors
+    from honeybadger_host.search.embeddings import Embedder, Floats, Vectors
 
 log = structlog.get_logger()
 
@@ -97,7 +96,7 @@ class IndexVectors:
         return vector
 
     def empty(self) -> Vectors:
-        from honeybadger_host.search.vectors import Vectors  # with numpy
+        from honeybadger_host.search.embeddings import Vectors  # with numpy
 
         return Vectors(self._embedder.dimensions, self._embedder.unrelated)
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
 from honeybadger_host.search.indexer import READ_AT_ONCE, Changes, Grown, Known, Reader, Standing
-from honeybadger_host.search.nearly import sketch
-from honeybadger_host.search.parser import COLUMNS, Added
+from honeybadger_host.search.language.similarity import sketch
+from honeybadger_host.search.pieces import COLUMNS, Added
 from honeybadger_host.search.sources import source_of, sources
 
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant

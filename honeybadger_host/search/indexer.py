@@ -21,8 +21,17 @@ from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import length_in_words
-from honeybadger_host.search.parser import Added, digest_of, terms_of
-from honeybadger_host.search.pieces import Piece, end_of_part, last_note, pieces_of, turn_piece, turns_of
+from honeybadger_host.search.pieces import (
+    Added,
+    Piece,
+    digest_of,
+    end_of_part,
+    last_note,
+    pieces_of,
+    terms_of,
+    turn_piece,
+    turns_of,
+)
 from honeybadger_host.search.sources import Source, Unsearchable, read_source
 
 log = structlog.get_logger()

@@ -1,29 +1,36 @@
-"""Queries of the index without ranking: documents to show or list, or to find by their text or name."""
+"""Queries of the index without ranking: documents to show, list, or find by text or name; and how hits are shown."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index_db import FOUND, INDEX_FILE, IndexFile
-from honeybadger_host.search.nearly import sketch
-from honeybadger_host.search.parser import known_by
+from honeybadger_host.search.language.similarity import sketch
+from honeybadger_host.search.pieces import as_found, known_by
 from honeybadger_host.search.sources import source_of
 from honeybadger_host.text.labels import folded
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.scoring import Hit
 
 log = structlog.get_logger()
 
 _MAX_SHARING: Final = 32  # newest entries looked at for one pair of words
 _MAX_NEARLY: Final = 16
+_TEXT: Final = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
 
 
 class Found(NamedTuple):
@@ -221,3 +228,35 @@ def session_of(file: str) -> str:
     """Return the session of a log of turns below the home folder; empty for any other file."""
     source = source_of(file)
     return "" if source is None else source.session
+
+
+def name_of(found: Found) -> str:
+    """Return a hit's name: an entry's id, `session#number` of a turn, `MEMORY.md#hash` of a note."""
+    match found.kind:
+        case "entry":
+            return found.key
+        case "turn":
+            return f"{found.session}#{found.key}"
+        case _:
+            return f"{found.file.rpartition('/')[2]}#{found.key}"
+
+
+def earned(hit: Hit) -> dict[str, Any]:
+    """Return a hit's score and its parts, as shown.
+
+    A document that is not a turn has no text around it: its own text counts instead, and is shown as one part.
+    """
+    points = {name: round(value, 3) for name, value in hit.parts.items()}
+    if hit.kind != "turn":
+        text = sum(value for name, value in hit.parts.items() if name in _TEXT)
+        points = {"terms": round(text, 3), **{name: value for name, value in points.items() if name not in _TEXT}}
+    words = {word: round(value, 3) for word, value in hit.terms.items()}
+    return {"score": round(hit.score, 3), "points": points, "words": words}
+
+
+def edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
+    """Return author and text of a note, as search finds it -> the person who edited it, and when."""
+    with suppress(FileProblem):
+        if (text := files.read(file)) is not None:
+            return {as_found(note): edited for note, edited in text.edited.items()}
+    return {}

@@ -64,7 +64,7 @@ class Scoring:
     """The scores of a corpus for one question.
 
     Args:
-        vectors: by how many spreads each row's vector stands out, see `vectors.standing_out`; None without vectors.
+        vectors: by how many spreads each row's vector stands out, see `embeddings.standing_out`; None without vectors.
         allowed: rows that may be found; None for all. When no turn may be, nothing is computed for turns.
         needs_word: a document that shares no word with the question earns nothing by its vector or its date.
     """

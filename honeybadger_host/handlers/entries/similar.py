@@ -12,7 +12,7 @@ import structlog
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.nearly import in_common, words_of
+from honeybadger_host.search.language.similarity import in_common, words_of
 
 log = structlog.get_logger()
 

@@ -11,8 +11,7 @@ import pytest
 from honeybadger_host.search import indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.parser import terms_of
-from honeybadger_host.search.pieces import Piece
+from honeybadger_host.search.pieces import Piece, terms_of
 
 FILE = "groups/main/MEMORY.md"
 NOTES = [

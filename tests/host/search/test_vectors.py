@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
+from honeybadger_host.search.embeddings import UNRELATED_COUNT, Vectors, standing_out
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
 from honeybadger_host.search.ranking import EVERY, Filters, objection, search
 from honeybadger_host.search.scoring import Hit
-from honeybadger_host.search.vectors import UNRELATED_COUNT, Vectors, standing_out
 from tests.host.hashing import HashEmbedder
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)

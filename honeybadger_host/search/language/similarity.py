@@ -4,7 +4,7 @@ The sketch of a text is the eight pairs of neighbouring words with the smallest 
 their words nearly always share a pair, so a few rows of an index lead from one to the other: nothing is scanned, and no
 words are kept in memory. Pairs are rare even if both of their words are common.
 
-Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in tests/host/search/test_nearly.py.
+Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in tests/host/search/test_similarity.py.
 """
 
 from __future__ import annotations

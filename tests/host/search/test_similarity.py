@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_host.search.nearly import in_common, sketch, words_of
+from honeybadger_host.search.language.similarity import in_common, sketch, words_of
 from tests.host.indexes import index_of
 
 SYLLABLES = ["ba", "ke", "lo", "mi", "nu", "pra", "ste", "gro", "vel"]
