@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import re
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -139,9 +138,7 @@ def test_a_revoked_token_stops_at_once(host: HostProcess, home: Path) -> None:
     with serving(home) as server:
         assert posted(server.url, first, called("User likes tea"))[0] == 200
         assert cli_json("sender", "token", "main", "claude", "--revoke", home=home)["revoked"] == 1
-        began = time.monotonic()
-        wait_for(lambda: posted(server.url, first, called("User likes beer"))[0] == 401)
-        assert time.monotonic() - began < 1
+        assert posted(server.url, first, called("User likes beer"))[0] == 401
         assert posted(server.url, kept, called("User likes water"))[0] == 200
     assert "beer" not in RawSender(home).memory_text()
 
