@@ -133,6 +133,13 @@ def test_what_somebody_said_is_recalled(room: Room) -> None:
     assert recalled(room.ask("get_context", message="and what did Ben say?"))[0] == "spring#1"
 
 
+@pytest.mark.parametrize("asking", ["Tell me about", "do you remember", "Sag mir was zu"])
+def test_the_words_that_ask_find_nothing(room: Room, asking: str) -> None:
+    say(room, ("user", f"{asking} tea"), session="may")
+    say(room, ("user", "Kowalski is the plumber."), session="spring")
+    assert recalled(room.ask("get_context", message=f"{asking} Kowalski")) == ["spring#1"]
+
+
 def test_a_forgotten_apostrophe_is_no_subject(room: Room) -> None:
     say(room, ("user", "And what about tea?"), session="spring")
     assert recalled(room.ask("get_context", message="whats the password")) == []
