@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from honeybadger_host.cluster.log import Log
 from honeybadger_host.cluster.records import Statement, dump_statements, write_position
 
-_WRITES: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE")  # what another machine runs again
+_WRITES: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE")  # statements that other machines run again
 
 
 class _Recorded:

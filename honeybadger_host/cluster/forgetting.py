@@ -1,8 +1,8 @@
-"""Takes out of the files of a machine that follows what the owner of the home has forgotten.
+"""Removes forgotten texts from the files of a machine that follows the owner of the home.
 
-The record that buries a text ends its stream of the log. A machine that takes it in still has the text to look for, and
-first takes it out of its own files. One that was away begins with a snapshot, and finds what was forgotten by comparing
-that with the journal it had.
+The record that forgets a text ends its stream of the log. A follower that reads this record still knows the text, and
+removes it from its own files first. A follower that was away begins with a snapshot, and finds the forgotten texts by
+comparing the snapshot with its own journal.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def look_for(home: Path, plans: Sequence[Forgetting]) -> list[Residue]:
     return anyio.run(scan_apart, home, texts, own) if texts else []
 
 
-# ------------------------------------------------------------------------------------------- behind another's snapshot
+# ------------------------------------------------------------------------------------------- from another's snapshot
 
 
 def take_out_lost(home: Path, journal: Path, snapshot: Path) -> list[Forgetting]:
-    """Take out of a machine's files what its journal has and a snapshot that replaces it has no more; return what.
+    """Remove from a machine's files the texts that its journal has and its new snapshot has not; return these texts.
 
-    Files as the journal has them go: they are written anew when this machine owns the home. Raises WorldFailed,
+    A file that the journal knows is removed: it is written again when this machine owns the home. Raises WorldFailed,
     JournalError.
     """
     with reading(journal) as here, reading(snapshot) as there:
@@ -102,7 +102,7 @@ def take_out_lost(home: Path, journal: Path, snapshot: Path) -> list[Forgetting]
 
 
 def _lost(here: sqlite3.Connection, there: sqlite3.Connection) -> Iterator[Forgetting]:
-    """Yield what one journal says and a later one of the same home does not."""
+    """Yield the texts that one journal has and a later journal of the same home has not."""
     begun = begun_in(here)
     if begun is not None:
         yield begun
@@ -124,9 +124,9 @@ def _lines(data: bytes) -> set[str]:
 
 
 def ended_streams(servers: Servers, names: Names, position: Position) -> list[str]:
-    """Return the streams of a home that nobody needs who has come to a position, or has its snapshot.
+    """Return the streams of a home that no machine needs any more once there is a snapshot at a position.
 
-    A stream that another owner begins meanwhile has a later number, so whoever was owner before removes none. Raises
+    A stream that another owner begins meanwhile has a later number, so an earlier owner never removes it. Raises
     Unreachable.
     """
     ended = [name for name, first in logs_of(servers, names).items() if first <= position.seq + 1]

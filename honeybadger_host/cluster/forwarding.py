@@ -46,8 +46,8 @@ from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
 log = structlog.get_logger()
 
-# For this long a reply is sent again to whoever asks: its first copy may have been lost. For this long a reply is
-# awaited that nobody asks for any more.
+# A reply is kept this long, to be sent again: its first copy may have been lost. A request that nobody repeats is
+# watched this long.
 _KEPT_SECONDS: Final = 10.0
 _NET_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
@@ -57,9 +57,10 @@ REQUESTS_PER_SECOND = 100.0
 
 
 class Forwarding:
-    """Carries what lies in the inboxes of this machine to the owner, until it is closed.
+    """Carries the requests in the inboxes of this machine to the owner, until it is closed.
 
-    Events say where to look at once. All is looked at now and then, and often where folders are not watched.
+    File events name the folders to look into at once. All folders are looked into every second; where they are not
+    watched, more often.
     """
 
     def __init__(self, home: Path, servers: Servers, names: Names, *, watches: bool) -> None:
@@ -154,12 +155,12 @@ class _Lying:
 
 @dataclass(slots=True)
 class _Taken:
-    """A request of another machine that lies in a folder here, or did.
+    """A request of another machine that was put into a folder here.
 
     Args:
-        digest: of its bytes; what has the same is not put into the folder again.
-        reply_to: where who asked last waits for the reply.
-        asked_at: when that was, in monotonic seconds.
+        digest: of its bytes; a request with the same digest is not put into the folder again.
+        reply_to: subject on which the last asker waits for the reply.
+        asked_at: time of the last asking, in monotonic seconds.
     """
 
     digest: bytes
@@ -169,11 +170,11 @@ class _Taken:
 
 
 class Answering:
-    """Lets the host of this machine, which owns the home, serve what others send: hosts, and agents without one.
+    """Gives the host of this machine, which owns the home, the requests of other machines, and sends the replies.
 
     Args:
-        known: of closed mode, whether a sender is served; None: all are.
-        per_second: requests of a sender in a second, on average; 0: `REQUESTS_PER_SECOND`.
+        known: says whether closed mode serves a sender; None: every sender is served.
+        per_second: average number of requests of a sender in a second; 0: `REQUESTS_PER_SECOND`.
     """
 
     def __init__(
@@ -218,7 +219,9 @@ class Answering:
             if box not in (REQUESTS, TURNS):
                 raise BadName(f"{box!r} is not a box")
             if not message.reply.startswith(REPLY_PREFIX):
-                raise BadName(f"{message.reply!r} is not where replies go")  # as the owner, it could be the log
+                raise BadName(
+                    f"{message.reply!r} is not where replies go"
+                )  # the owner may publish there, even to the log
             self._put(inbox, request_id, message)
         except Refusal as refusal:
             await self._servers.client.publish(message.reply, wire.dump_error(request_id, refusal))
@@ -240,7 +243,7 @@ class Answering:
             if len(message.data) > MOST_BYTES:
                 raise Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which go to no other machine")
             if self._waiting[who] >= MAX_AT_ONCE or self._buckets.take(who, now):
-                return  # it is asked again, and may have been done: so it is not refused
+                return  # the sender asks again. It may have been done, so it is not refused
             Mailbox(Path(inbox.path)).create()
             with contextlib.closing(open_box(inbox)) as opened:
                 opened.remove_reply(f"{request_id}{SUFFIX}")
@@ -252,12 +255,12 @@ class Answering:
             taken.task = asyncio.create_task(self._answer(inbox, key, taken))
 
     async def _answer(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:
-        """Send the reply to who asked last, unless nobody asks any more."""
+        """Send the reply to the last asker, unless nobody has asked for `_KEPT_SECONDS`."""
         name, pause, kept = f"{key[2]}{SUFFIX}", 0.002, 0.0
         try:
             while identity_of(f"{inbox.path}/{REPLIES}/{name}") is None:
                 if time.monotonic() > taken.asked_at + _KEPT_SECONDS:
-                    return  # it lies in the folder, and is served; nobody waits for the reply
+                    return  # nobody waits for the reply; the request is served all the same
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.3, 0.1)
             with contextlib.closing(open_box(inbox)) as opened:
@@ -286,7 +289,7 @@ def registered(home: Path) -> Callable[[str, str], bool]:
     senders = SenderList(home)
 
     def is_known(group: str, sender: str) -> bool:
-        with contextlib.suppress(SettingsError):  # the sweep says it
+        with contextlib.suppress(SettingsError):  # the sweep logs it
             senders.refresh()
         return (group, sender) in senders.current
 

@@ -61,7 +61,7 @@ def _identities(servers: Servers) -> set[str]:
 
 
 def preferred(servers: Servers, names: Names) -> list[str]:
-    """Return the machines of a home, the preferred one first; empty: nobody has said it. Raises Unreachable."""
+    """Return the machines of a home, the preferred one first; empty: no `balance` yet. Raises Unreachable."""
     found = servers.newest(PLACES, names.places)
     return orjson.loads(found.data) if found is not None else []
 
@@ -74,9 +74,9 @@ def prefer(servers: Servers, orders: Mapping[str, Sequence[str]]) -> None:
 
 
 def is_turn(servers: Servers, names: Names, node: str, lease: Watched) -> bool:
-    """Return whether a machine may ask for a lease that nobody else holds: those before it had their time.
+    """Return whether a machine may ask for a free lease: each machine before it in the list has had its second.
 
-    The machine that held the lease last is not waited for: it is lost, or gave the lease back. Raises Unreachable.
+    The last holder of the lease is not waited for: it is lost, or gave the lease back. Raises Unreachable.
     """
     if lease.free_since is None:
         return True  # it was given to this machine
@@ -86,10 +86,10 @@ def is_turn(servers: Servers, names: Names, node: str, lease: Watched) -> bool:
 
 
 def spread(homes: Sequence[Home]) -> dict[str, list[str]]:
-    """Return for each home that runs its machines, the preferred one first: each machine has as many as any other.
+    """Return the machines of each running home, the preferred one first: homes are spread evenly.
 
-    A home stays where it is when that machine has no more than its share. Of the homes of one machine, each other
-    machine is the second for as many as any other.
+    A home stays with its owner if that machine has no more than its share. If one machine is lost, its homes are spread
+    evenly, too: as second in the list comes each other machine equally often.
     """
     running = [home for home in homes if home.machines]
     share, rest = divmod(len(running), len({name for home in running for name in home.machines}) or 1)

@@ -1,6 +1,7 @@
-"""The lease says which machine owns a home, and until when it can be sure that no other does; the log is the fence.
+"""The lease: which machine owns a home, and until when no other machine can.
 
-It is one message. The servers remove it after its time, and only its holder replaces it before.
+The lease is one message. The servers remove it after `LEASE_SECONDS`; until then only its holder replaces it. It only
+prevents needless takeovers: the log is what refuses the records of an earlier owner.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LEASE_SECONDS = 3.0
 OWNERS: Final = "HB_OWNERS"
 OWNERS_SUBJECT: Final = "hb.*.owner"
 _EVERY_SECONDS: Final = 0.5
-_SURE_SHARE: Final = 0.8  # of a lease, in which its holder answers: machines' clocks do not run equally fast
+_SURE_SHARE: Final = 0.8  # of a lease in which its holder answers: clocks do not run equally fast
 
 
 def claim(servers: Servers, names: Names, node: str, lapsed: int = 0) -> bool:
@@ -106,7 +107,7 @@ class Renewing:
         self._thread.start()
 
     def wait_until_sure(self) -> None:
-        """Return when no other machine can have been asked to own the home. Raises StorageFailed if one does."""
+        """Wait until no other machine can own the home. Raises StorageFailed if another one does."""
         while not self._log.failed and time.monotonic() > self.renewed_at + _SURE_SHARE * LEASE_SECONDS:
             time.sleep(0.01)
         if self._log.failed:
@@ -130,7 +131,7 @@ class Renewing:
                 return
 
     def close(self, following: str) -> None:
-        """Renew it no more, and give it to the machine named or back."""
+        """Stop renewing the lease; give it to the named machine, or back."""
         self._ending.set()
         self._thread.join(10)
         with suppress(Unreachable):

@@ -1,12 +1,12 @@
 """The log of a home that several machines keep: one stream of records, to which only the owner appends.
 
-The log is the fence. An append says behind which message it belongs, and the servers take one message for each place.
-A new owner first appends its epoch; from then on the place that the old one expects is taken. Each owner writes to a
-subject of its own, and an append says that, too, of the message before it: behind another history, as servers may have
-that were restored from an older copy, the servers take nothing.
+The log keeps an earlier owner from writing. An append names the number of the message before it, and the servers take
+only one message for each number. A new owner first appends its epoch, which takes the number that the old owner would
+use. Each owner writes to a subject of its own, and an append also names the subject of the message before it: servers
+that were restored from an older copy have other subjects there, and refuse it.
 
-A stream may end: its last record names the one that goes on, with the next number. So what was forgotten goes from the
-servers with its stream, see `forgetting`.
+A stream may end: its last record names the next stream. A forgotten text leaves the servers when its stream is removed,
+see `forgetting`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from honeybadger_host.journal.schema import SCHEMA_VERSION
 
 log = structlog.get_logger()
 
-# A commit waits this long for the servers to agree, as while they choose a new leader. Then the host ends, and the next
-# start serves what was not answered.
+# A commit waits this long for the servers to agree, as while they choose a leader. Then the host ends; the next start
+# serves the requests without an answer.
 UNCLEAR_SECONDS = 15.0
-# A log that has ended before this journal for this long is taken for lost. A server that was cut off shows an old end
-# until it notices that it leads no more.
+# A log that ends before this journal is taken for lost after this time. Until then it may be a server that was cut off,
+# shows an old end, and has not noticed yet that it is not the leader any more.
 LOST_SECONDS = 30.0
 ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
 _PAUSE_SECONDS: Final = 0.05
@@ -206,8 +206,8 @@ class Log:
             self._end()
         records: list[Record] = []
         for message in self.servers.fetch(self.names.stream, self.last):
-            if message.seq != self.last + 1:  # one did not arrive, or there is none any more
-                if not records:  # else those would be lost when nobody answers; the next call comes here again
+            if message.seq != self.last + 1:  # it did not arrive, or was purged
+                if not records:  # else an error here would lose them; the next call comes here again
                     self._end()
                 break
             self.last = message.seq
@@ -251,7 +251,7 @@ class Log:
     # --------------------------------------------------------------------------------------------------- appending
 
     def own(self, node: str) -> bool:
-        """Make this machine the owner, if the log ends where it is thought to.
+        """Make this machine the owner, if the log ends where this machine thinks; return whether it does.
 
         Raises Unreachable, StorageFailed; JournalError: another log ends there.
         """
@@ -268,10 +268,10 @@ class Log:
         return True
 
     def append(self, data: bytes, *, is_last: bool = False) -> Position:
-        """Return the position behind a record once a quorum has it durably.
+        """Append a record; return the position after it once a quorum has it durably.
 
         Args:
-            is_last: its stream ends with it, and the next record is the first one of another.
+            is_last: the record ends its stream; the next record begins another.
         Raises StorageFailed if another machine owns the home, or nobody knows whether it is there.
         """
         with self._lock:
@@ -288,7 +288,7 @@ class Log:
                 ) from None
 
     def fail(self, why: str) -> StorageFailed:
-        """Append nothing more; return what to raise."""
+        """Refuse all further appends; return the error to raise."""
         if not self.failed:
             self.failed = why
             self._lost(why)
@@ -317,12 +317,12 @@ class Log:
             self._put(Message(last + 1, self.subject, headers, part))
             last, self._behind = last + 1, self.subject
         if following:
-            self.names, self._behind = names, ""  # in the stream that begins nothing is before the next record
+            self.names, self._behind = names, ""  # the new stream has no message yet
         self.last, self.position = last, behind
         return behind
 
     def _begin(self, names: Names) -> None:
-        """Make the stream that follows; asked again, it is one. Raises Unreachable."""
+        """Make the next stream, if it is not there yet. Raises Unreachable."""
         until = time.monotonic() + UNCLEAR_SECONDS
         while True:
             try:
@@ -333,7 +333,7 @@ class Log:
                 time.sleep(_PAUSE_SECONDS)
 
     def _put(self, message: Message) -> None:
-        """See that the log has a message under its number. Raises NotOurs; Unreachable: nobody knows."""
+        """Publish a message until the log has it under its number. Raises NotOurs; Unreachable: nobody knows."""
         until, why = time.monotonic() + UNCLEAR_SECONDS, ""
         while True:
             try:
@@ -359,7 +359,7 @@ class Log:
             end = self.servers.end_of(self.names.stream)
             if end is not None and end[1] < message.seq:
                 return False
-            found = self.servers.message(self.names.stream, message.seq)  # it may have come meanwhile
+            found = self.servers.message(self.names.stream, message.seq)  # it may have arrived meanwhile
         if found is None:
             raise NotOurs(f"message {message.seq} is gone")
         if not is_same(found, message):
@@ -368,12 +368,12 @@ class Log:
 
 
 def is_same(found: Message, message: Message) -> bool:
-    """Return whether a message is the published one: a copy of this machine has its subject, too."""
+    """Return whether a found message is ours. A copy of this machine uses the same subject, so bytes count, too."""
     return found.subject == message.subject and found.data == message.data
 
 
 def newest_epoch(servers: Servers, names: Names) -> int:
-    """Return with which epoch the log is owned, as its newest message says; 0: it has none."""
+    """Return the epoch of the log's owner, as its newest message says; 0: the log is empty."""
     found = servers.newest(names.stream, names.subjects)
     if found is None:
         return 0

@@ -55,8 +55,8 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
-# The owner publishes a snapshot, and lets go of the log before it, when the log has more than this share of the
-# journal's bytes: so all snapshots together never cost more than the log itself.
+# The owner publishes a snapshot, and removes the log before it, when the log's bytes exceed this share of the journal's
+# bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
 # `forget` waits this long for other machines, then names those that have not reported.
@@ -69,7 +69,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Member:
-    """Follows until this machine owns the home; then what the host needs to write to it.
+    """This machine: it follows until it owns the home, and then gives the host what it needs to write.
 
     Args:
         notify: tells systemd.
@@ -99,7 +99,7 @@ class Member:
         self._lost, self._moving = Future[None](), Future[None]()
         self._serves = False
         self.following = ""
-        """The machine that is to own the home next: somebody asked for that."""
+        """The next owner, if the operator asked to move the home."""
         self._folded_at = self._begun_at = time.monotonic()
         self._counters = Counters()
         self._owner = ""
@@ -110,7 +110,7 @@ class Member:
         self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
         self._shortening = threading.Lock()
         self._has_snapshot = False
-        """A current one is on the servers, as far as an owner knows."""
+        """Whether the servers have a current snapshot, as far as this owner knows."""
         self._clean, self._left = 0, list[tuple[str, str]]()
         """See `State`."""
         try:
@@ -142,7 +142,7 @@ class Member:
         return not self._stopping.is_set()
 
     def _follow(self) -> None:
-        """Return when this machine owns the home, or is to stop."""
+        """Follow until this machine owns the home, or must stop."""
         self._notify("READY=1")
         pings, pinged_at = watchdog_seconds(), 0.0
         reached_at, is_purged = time.monotonic(), False
@@ -201,7 +201,7 @@ class Member:
         keep_before(writer, self._path)
         bring_forward(writer, self._path)
         self._clean = read_clean(writer)
-        if self._clean != self.log.position.stream:  # the host ended before it had looked, and knows no words any more
+        if self._clean != self.log.position.stream:  # the host ended before its scan, and knows no texts to look for
             self._begin_clean(writer, self.log.position.stream, self._lost_plans)
         return writer
 
@@ -232,21 +232,21 @@ class Member:
             log.debug("status.failed", error=str(error))  # a full disk stops nobody who follows
 
     def _disconnect(self) -> None:
-        """Begin with a new connection: the old one may be of no use any more."""
+        """Close the connection, so that the next round makes another: this one may be broken."""
         for work in (self._forwarding, self._presence, self._asked, self._servers):
             if work is not None:
                 work.close()
         self._forwarding = self._presence = self._asked = self._servers = None
 
     def _take_over(self, servers: Servers, writer: sqlite3.Connection) -> bool:
-        """Own the home, if nobody else does; return whether it is so. Raises Unreachable, Purged, HostError."""
+        """Try to own the home; return whether this machine does. Raises Unreachable, Purged, HostError."""
         asked = self._asked = self._asked or Servers(self._settings.urls, self._settings.credentials)
-        self._catch_up(writer)  # before it keeps others from asking, and to see that there is a log
+        self._catch_up(writer)  # before the claim keeps other machines from asking; it also shows that there is a log
         if not claim(servers, self.names, self.node, self._lease.lapsed):
             return False
         self._catch_up(writer)
         now = time.monotonic()
-        if not claim(servers, self.names, self.node):  # to read all may have taken longer than the lease
+        if not claim(servers, self.names, self.node):  # reading may have taken longer than the lease
             return False
         if not self.log.own(self.node):
             release(servers, self.names, self.node)
@@ -268,17 +268,17 @@ class Member:
             self._apply(writer, records)
 
     def _apply(self, writer: sqlite3.Connection, records: Sequence[Record]) -> None:
-        """Take records into the journal, and how far it has come."""
+        """Apply records to the journal, and note the position."""
         position, plans = self.log.position, list[Forgetting]()
         with Transaction(writer, self._path) as writing:
             for record in records:
                 if record.following and (plan := begun_in(writing)) is not None:
-                    take_out(self.home, plan)  # before its words go from the journal here
+                    take_out(self.home, plan)  # the journal here loses these texts with this record
                     plans.append(plan)
                 position, owner = apply_record(writing, record, position)
                 if owner not in (None, self.node):
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-            if records or self.log.epoch:  # our own epoch is read to us by nobody
+            if records or self.log.epoch:  # we do not read our own epoch record
                 write_position(writing, position)
         if time.monotonic() > self._folded_at + _FOLD_SECONDS:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -323,19 +323,19 @@ class Member:
     # ------------------------------------------------------------------------------------------------------- owning
 
     def pass_on(self, point: str, passed: Callable[[str], None]) -> None:
-        """Let nothing be answered before it is sure that no other machine owns the home. Raises StorageFailed."""
+        """Hold back answers until it is sure that no other machine owns the home. Raises StorageFailed."""
         if point == "answering" and self._renewing is not None:
             self._renewing.wait_until_sure()
         passed(point)
 
     async def raise_when_lost(self) -> None:
-        """Raise StorageFailed when this machine may write to the home no more."""
+        """Wait; raise StorageFailed when this machine has lost the home."""
         self._serves = True
         await asyncio.wrap_future(self._lost)
         raise StorageFailed(self.log.failed)
 
     async def wait_until_moved(self) -> None:
-        """Return when another machine is to own the home."""
+        """Wait until another machine should own the home."""
         await asyncio.wrap_future(self._moving)
 
     def status(self) -> dict[str, Any]:
@@ -348,7 +348,7 @@ class Member:
         _finish(self._moving)
 
     def stop(self) -> None:
-        """Follow no more, either."""
+        """Stop following."""
         self._stopping.set()
 
     @property
@@ -377,7 +377,7 @@ class Member:
         _finish(self._lost)
 
     def _trim(self) -> None:
-        """Publish a snapshot when the log is long, which begins with it then, or when there is none of this schema."""
+        """Publish snapshots and shorten the log, until this machine stops. A thread of its own."""
         pause, is_made = 0.0, False
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
@@ -406,14 +406,16 @@ class Member:
                 servers.remove_stream(stream)
                 log.info("cluster.removed", home=names.identity, stream=stream)
             if is_long and position.stream == here.stream:
-                servers.purge(names.stream, position.seq - 1)  # the next one says what it is behind
+                servers.purge(names.stream, position.seq - 1)  # the last message stays: the next append names it
                 log.info("cluster.trimmed", home=names.identity, seq=position.seq)
 
     def _settle(self) -> list[tuple[str, str]]:
         """See `SharedLog.settle`. Raises StorageFailed."""
         until, waiting = time.monotonic() + SETTLE_SECONDS, list[str]()
-        self._look(self.log.position.stream, [])  # the owner has looked for itself before
-        self._stopping.wait(3 * FETCH_SECONDS)  # a machine that has not read a stream's end by then needs the snapshot
+        self._look(self.log.position.stream, [])  # `forget` has scanned the owner's files before
+        self._stopping.wait(
+            3 * FETCH_SECONDS
+        )  # a follower reads the end of the stream in this time, else it needs the snapshot
         while True:
             try:
                 if self._asked is None or self._servers is None:
@@ -443,5 +445,5 @@ class Member:
 
 
 def _finish(awaited: Future[None]) -> None:
-    with suppress(InvalidStateError):  # it is done, or nobody waits any more
+    with suppress(InvalidStateError):  # it is done already, or cancelled
         awaited.set_result(None)

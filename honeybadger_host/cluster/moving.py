@@ -29,7 +29,7 @@ EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are as
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
 _SAID_SECONDS: Final = 3_600
 _SAID_AGAIN_SECONDS: Final = 5
-MAX_BEHIND = 1_000  # messages: a machine that has to read more keeps everybody waiting
+MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
 _MOVING_SECONDS = 60.0
 _AGAIN_SECONDS = 0.1
 
@@ -73,14 +73,14 @@ class Presence:
     """Answers for this machine until it is closed.
 
     Args:
-        state: asked on another thread.
-        hand_over: told which machine comes next.
+        state: called on another thread.
+        hand_over: called with the name of the next owner.
     """
 
     def __init__(
         self, servers: Servers, names: Names, state: Callable[[], State], hand_over: Callable[[str], None]
     ) -> None:
-        """Begin. The name of this machine stays with the servers, so that it is missed when it is gone."""
+        """Begin. The servers keep this machine's name, so that `status` can say when it is missing."""
         self._servers, self._names, self._state, self._hand_over = servers, names, state, hand_over
         self._task = servers.start(self._run())
 
@@ -103,9 +103,9 @@ class Presence:
                 await subscription.unsubscribe()
 
     async def _say_name(self) -> bool:
-        """Return whether the servers keep it: the owner makes the stream for it."""
+        """Publish this machine's name; return whether the servers keep it: the owner makes the stream."""
         node = self._state().node
-        place = ":".join(place_of(node))  # a machine that joins anew in its folder takes the place of its old name
+        place = ":".join(place_of(node))  # a machine that joins again in this folder replaces its old name
         subject = f"{self._names.machine}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
         try:
             await self._servers.client.jetstream().publish(subject, node.encode())
@@ -140,7 +140,7 @@ def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[s
 
 
 def is_called(node: str, name: str) -> bool:
-    """Return whether a machine's name is meant: all of it, its host name, its folder or the last part of that."""
+    """Return whether a name means a machine: its whole name, host name, folder or the folder's last part."""
     host, folder = place_of(node)
     return name in (node, host, folder, PurePath(folder).name, node.rpartition(":")[2])
 
@@ -186,7 +186,7 @@ def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
 
 
 def move(servers: Servers, names: Names, owner: State, target: State) -> float:
-    """Let another machine own the home; return after how many seconds it served it. Raises HostError, Unreachable."""
+    """Let another machine own the home; return the seconds until it served. Raises HostError, Unreachable."""
     began = time.monotonic()
     if servers.ask(names.move, target.node.encode()) is None:
         raise StorageFailed(f"{owner.node} did not answer: nothing was moved, unless `cluster status` says so")

@@ -38,7 +38,7 @@ from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ
 from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
 
-_AGAIN_SECONDS: Final = 1.0  # longer than a machine needs that was given the lease
+_AGAIN_SECONDS: Final = 1.0  # longer than a machine needs to take a lease that it was given
 _LOOKS: Final = 3  # seconds to wait for an owner, which may be busy or just starting
 START: Final = Position(0, "0" * 64)
 
@@ -89,7 +89,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
 
 
 def join(home: Path, settings: Cluster, identity: str) -> None:
-    """Give this machine the journal of a home, from the newest snapshot. Raises HostError, Unreachable."""
+    """Make the newest snapshot of a home this machine's journal. Raises HostError, Unreachable."""
     check_home(home)
     lock, path = HomeLock(home), home / JOURNAL_FILE
     try:
@@ -103,7 +103,7 @@ def join(home: Path, settings: Cluster, identity: str) -> None:
 
 
 def leave(home: Path) -> None:
-    """Make the home one of this machine alone, with its files as the journal here has them. Raises HostError."""
+    """Detach this machine's home from the servers, with its files as the journal here has them. Raises HostError."""
     check_home(home)
     lock, path = HomeLock(home), home / JOURNAL_FILE
     try:
@@ -219,7 +219,7 @@ def _ask_for(member: Member, settings: Cluster) -> None:
     """Ask the owner for a home until it is this machine's."""
     with closing(Servers(settings.urls, settings.credentials)) as servers:
         while not (member.state().epoch or member.is_stopping):
-            with suppress(Unreachable):  # then it is asked again
+            with suppress(Unreachable):  # the loop asks again
                 owner = holder(servers, member.names)
                 if owner not in (None, member.node):
                     member.following = owner or ""
@@ -228,9 +228,9 @@ def _ask_for(member: Member, settings: Cluster) -> None:
 
 
 def verify(home: Path, settings: Cluster) -> Position:
-    """Follow the hashes of the log; return its end, once this machine's journal proved to be on it.
+    """Check the hashes of the log, and that this machine's journal matches them; return the end of the log.
 
-    Raises JournalError if a record is not what follows the one before it, or this journal is on another line.
+    Raises JournalError if a record does not follow the record before it, or this journal has another history.
     """
     names, here, _ = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:

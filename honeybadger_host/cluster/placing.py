@@ -1,7 +1,6 @@
-"""Writes the files of a machine that owns a home again after others did, as the journal has them.
+"""Brings the files of a machine up to date when it becomes the owner of a home after others.
 
-A person may have edited a file here that nobody looked at before another machine became the owner. Such a text is
-moved aside, never lost.
+A person may have edited a file here while another machine owned the home. Such a text is moved aside, never lost.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def place_files(home: Path, journal: Path) -> int:
 
 
 def wanted_of(past: Past) -> Version:
-    """Return a file as the journal has it; where it is not known, it was too large to be kept."""
+    """Return a file as the journal has it. It is not known if it was too large to be kept."""
     last = past.rows[-1] if past.rows else None
     if last is not None and last.kind in WHOLE_KINDS:
         return Version([last.data], is_known=True, is_there=not last.kind.endswith(REMOVED))
@@ -82,7 +81,7 @@ def wanted_of(past: Past) -> Version:
 
 
 def is_known(past: Past, text: bytes) -> bool:
-    """Return whether the journal has what a file holds here, or more."""
+    """Return whether the journal has the text of a file here, or a text that begins with it."""
     digest = digest_of(text)
     if (past.seen is not None and past.seen.digest == digest) or any(digest in _digests(row) for row in past.rows):
         return True
@@ -90,7 +89,7 @@ def is_known(past: Past, text: bytes) -> bool:
         return False
     for number, (_, version) in enumerate(versions(past)):
         if number < len(past.rows) and is_append(past.rows[number]):
-            continue  # it only grows: to look at a text for each of its notes would take minutes
+            continue  # a later version begins with this one; comparing the text after every note takes minutes
         if version.is_known and version.text.startswith(text):
             return True
     return False
@@ -105,7 +104,7 @@ def _digests(row: Row) -> Iterator[bytes]:
 
 
 def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
-    """Give a file its text, or none; return whether it had another. Raises WorldFailed, OSError."""
+    """Write a file, or remove it; return whether it had another text. Raises WorldFailed, OSError."""
     path = path_in(home, past.file)
     held = read_whole(path)
     if held == text:

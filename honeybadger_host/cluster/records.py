@@ -1,7 +1,7 @@
-"""Records of the shared log: a transaction as its statements with their values, or a new owner of the home.
+"""Records of the shared log: the SQL statements of one transaction with their values, or a new owner of the home.
 
-A record too large for one message is several, its parts; the last one makes it whole. Each says the hash of all records
-up to it, so that two journals with the same hash have had the same life.
+A record that is too large for one message has several parts. Each message carries the hash of all records up to its
+own, so that two journals with the same hash have the same history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import orjson
 from honeybadger_host.errors import JournalError
 from honeybadger_host.journal.schema import LOG_SEQ, SCHEMA_VERSION
 
-# The number of the message with which the owner of the moment began; of that message itself, 0.
+# The owner's epoch: the number of the message that made it the owner; 0 in that message itself.
 EPOCH_HEADER: Final = "Hb-Epoch"
 CHAIN_HEADER: Final = "Hb-Chain"
 SCHEMA_HEADER: Final = "Hb-Schema"  # schema number of the journal in a record or a snapshot
@@ -74,7 +74,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that is whole.
+    """A record with all its parts.
 
     Args:
         seq: of its last message.
@@ -97,8 +97,8 @@ def whole_record(message: Message, parts: list[Message]) -> Record | None:
     """Return the record that a message completes, else None.
 
     Args:
-        parts: what was read of it before; kept from one call to the next. An owner that died left some of a record, and
-            the next one begins anew.
+        parts: its earlier messages; kept from one call to the next. An owner that died may have left a part of a
+            record, which the next first part discards.
     """
     number, _, count = message.headers[PART_HEADER].partition("/")
     if number == "1":
@@ -126,7 +126,7 @@ def dump_owner(node: str) -> bytes:
 
 
 def read_record(data: bytes) -> str | list[Statement]:
-    """Return the statements of a record, or the machine that owns the home from there on. Raises JournalError."""
+    """Return the statements of a record, or the new owner that it names. Raises JournalError."""
     try:
         value = orjson.loads(data)
         if isinstance(value, str):
@@ -146,7 +146,7 @@ def _load(value: Any) -> Any:
 
 
 def read_home(connection: sqlite3.Connection) -> tuple[str, Position | None, str]:
-    """Return the home's identity, how far its journal has come, and this machine's name; None: it is of one machine."""
+    """Return the home's identity, its journal's position (None: a home of one machine), and this machine's name."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN], int(meta.get(LOG_STREAM, 0))) if LOG_SEQ in meta else None
     return str(meta["identity"]), position, str(meta.get(NODE, ""))
@@ -187,7 +187,7 @@ def foreign_schema(schema: int) -> JournalError:
 
 
 def apply_record(connection: sqlite3.Connection, record: Record, position: Position) -> tuple[Position, str | None]:
-    """Take a record into a journal; return the position behind it, and who owns the home from here on if it says so.
+    """Apply a record to a journal; return the position after it, and the new owner if the record names one.
 
     The transaction is the caller's. Raises JournalError.
     """

@@ -26,7 +26,7 @@ ResultT = TypeVar("ResultT")
 
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
 EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
-# Never `Nats-Expected-Last-Msg-Id`: with 2.15.1 one that does not fit stops a stream of several servers for good.
+# Never use `Nats-Expected-Last-Msg-Id`: in 2.15.1 a wrong value stops a replicated stream for good.
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
@@ -34,8 +34,8 @@ FETCH_SECONDS: Final = 0.3
 _NO_RESPONDERS: Final = "503"
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256
-# One server says this, three say the other: somebody else's message is there, or our own, whose answer was lost. No
-# message has a `Nats-Msg-Id`: what a server takes for a repetition may have other bytes.
+# One server answers with the first code, three with the second: the number is taken by another's message, or by our own
+# whose answer was lost. Messages have no `Nats-Msg-Id`: what a server takes for a repetition may have other bytes.
 _WRONG_SEQUENCE: Final = (10071, 10164)
 _NO_ROOM: Final = (10002, 10023, 10047, 10077)  # error codes of exhausted limits: account, cluster, disk, stream
 _NOT_CLUSTERED: Final = 10074
@@ -54,7 +54,7 @@ class Servers:
     """The servers of a cluster. Any thread; each call waits for its answer, and raises Unreachable without one."""
 
     def __init__(self, urls: Sequence[str], credentials: str = "") -> None:
-        """Connect. Raises SettingsError if they do not let us in; Unreachable."""
+        """Connect. Raises SettingsError if they refuse us; Unreachable."""
         self.replicas = 3 if len(urls) >= 3 else 1
         self._urls, self._credentials = list(urls), credentials
         self._runner = asyncio.Runner()
@@ -66,7 +66,7 @@ class Servers:
         self._said = ""
         """The last error of the connection."""
         self._denied = -_DENIED_SECONDS, ""
-        """When the servers refused to pass something on last, and what."""
+        """Time and text of the servers' last refusal to publish."""
         try:
             self._call(self._connect(), _CONNECT_SECONDS)
         except BaseException as error:
@@ -104,7 +104,7 @@ class Servers:
             said += "; SSL_CERT_FILE names the authority that signed the servers' certificates"
         if "permissions violation" in said.lower():
             self._denied = time.monotonic(), said
-        if not _is_refusal(self._said):  # it is why the connection breaks then
+        if not _is_refusal(self._said):  # a refusal is the cause, later errors follow from it
             self._said = said
 
     def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * ANSWER_SECONDS) -> ResultT:
@@ -120,28 +120,28 @@ class Servers:
                 raise WrongSequence(str(error)) from None
             raise Unreachable(_told(error)) from error
         except (nats.errors.TimeoutError, TimeoutError) as error:
-            if time.monotonic() < self._denied[0] + _DENIED_SECONDS:  # nobody answers what may not be asked
+            if time.monotonic() < self._denied[0] + _DENIED_SECONDS:  # the servers do not answer a forbidden question
                 raise Unreachable(f"{self._denied[1]}: mend the permissions of the key in nats.conf") from error
             raise Unreachable("no answer in time") from error
         except (SettingsError, Unreachable):
             raise
-        except Exception as error:  # also a bug of the library is an answer that did not come
+        except Exception as error:  # a bug of the library counts as a missing answer
             raise Unreachable(f"{type(error).__name__}: {error}") from error
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Call something where the connection is served. Any thread."""
+        """Call a function on the connection's event loop. Any thread."""
         with contextlib.suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(call)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
-        """Begin what goes on until it is cancelled."""
+        """Start work on the connection's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def cancel(self, work: Future[None]) -> None:
-        """Stop everything that was started, and wait for its end."""
+        """Cancel work that was started, and wait for its end."""
         work.cancel()
         with contextlib.suppress(Unreachable):
-            for _ in range(3):  # cancelled, its tasks cancelled, all gone
+            for _ in range(3):  # one round to cancel it, one for its tasks, one to end
                 self._call(asyncio.sleep(0))
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class Servers:
     # ---------------------------------------------------------------------------------------------------- messages
 
     def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> int:
-        """Return the number of what a quorum took. Raises WrongSequence."""
+        """Publish a message; return its number once a quorum has it. Raises WrongSequence."""
         return self._call(self._js.publish(subject, data, headers=dict(headers))).seq
 
     def message(self, stream: str, seq: int) -> Message | None:
@@ -174,9 +174,9 @@ class Servers:
         return Message(found.seq or 0, found.subject or "", found.headers or {}, found.data or b"")
 
     def fetch(self, stream: str, after: int) -> list[Message]:
-        """Return the next messages behind one, oldest first; wait a moment when there are none.
+        """Return the next messages after one, oldest first; if there are none, wait `FETCH_SECONDS` first.
 
-        Any replica answers, also one that has not all of them yet.
+        Any replica answers, even one that does not have all messages yet.
         """
         found = self._call(self._fetch(stream, after), 4 * ANSWER_SECONDS)
         if not found:
@@ -273,7 +273,7 @@ class Servers:
             return 0
 
     def streams(self, prefix: str, subjects: str = ">") -> list[str]:
-        """Return the names of streams that begin so and have some of the subjects, at most 1,024."""
+        """Return the names of streams with a prefix and any of the subjects, at most 1,024."""
         asked = orjson.dumps({"subject": subjects})
         answer = self._call(self.client.request("$JS.API.STREAM.NAMES", asked, timeout=ANSWER_SECONDS))
         found = orjson.loads(answer.data)
@@ -306,7 +306,7 @@ def _is_refusal(said: str) -> bool:
 
 
 def _credentials_of(path: str) -> dict[str, Any]:
-    """Return how to connect with a file. Raises SettingsError."""
+    """Return the options to connect with a file of credentials. Raises SettingsError."""
     try:
         return credentials_of(path)
     except (OSError, ValueError) as error:

@@ -36,7 +36,7 @@ from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.position import copy_journal
 from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, Marks
 
-_DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file, in its last message; the same with the schema
+_DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file; in its last message, as the schema is
 
 
 def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
@@ -50,7 +50,7 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
             if position is None:
                 raise JournalError(f"{journal} is of one machine")
             if read_clean(connection) != position.stream:
-                connection.execute("VACUUM")  # the host has not rewritten the journal yet
+                connection.execute("VACUUM")  # the host here has not removed forgotten texts from the file yet
         stream = f"{names.snapshots}{position.seq}"
         subject = f"hb.{names.identity}.snapshot.{position.seq}"
         servers.remove_stream(stream)  # left by an unfinished one
@@ -116,7 +116,7 @@ def load_snapshot(servers: Servers, names: Names, journal: Path) -> list[Forgett
 
 
 def _compare(snapshot: Path, journal: Path) -> None:
-    """Raise JournalError when a snapshot has not the last change of the journal that it is to replace."""
+    """Raise JournalError if a snapshot does not have the last change of the journal that it replaces."""
     with closing(sqlite3.connect(snapshot)) as taken, reading(journal) as here:
         what = "SELECT seq, at, grp, sender, request, file FROM changes"
         last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
@@ -145,7 +145,7 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
 
 
 def _finished(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
-    """Yield the snapshots whose publisher came to their end, each with its last message, the newest first."""
+    """Yield the complete snapshots, the newest first, each with its last message."""
     for stream, seq in sorted(snapshots_of(servers, names).items(), key=lambda one: -one[1]):
         end = servers.newest(stream, f"hb.{names.identity}.snapshot.{seq}")
         if end is not None and _DIGEST_HEADER in end.headers:
