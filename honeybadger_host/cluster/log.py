@@ -33,7 +33,7 @@ from honeybadger_host.cluster.records import (
     Record,
     diverged,
     dump_owner,
-    read_home,
+    read_kept,
     whole_record,
 )
 from honeybadger_host.cluster.servers import (
@@ -130,9 +130,9 @@ def read_place(journal: Path) -> tuple[Names, Position, str]:
     """
     if journal.exists():
         with reading(journal) as connection:
-            identity, position, node = read_home(connection)
-        if position is not None:
-            return Names(identity, position.stream), position, node
+            kept = read_kept(connection)
+        if kept.position is not None:
+            return Names(kept.identity, kept.position.stream), kept.position, kept.node
     raise SettingsError(
         f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or `honeybadger-host "
         "cluster join` with the identity that `init` printed on another machine; or leave cluster.servers empty"

@@ -32,7 +32,7 @@ from honeybadger_host.cluster.records import (
     Record,
     apply_record,
     foreign_schema,
-    read_clean,
+    read_kept,
     write_position,
 )
 from honeybadger_host.cluster.servers import FETCH_SECONDS, Servers, Unreachable
@@ -200,7 +200,7 @@ class Member:
         use_wal(writer)
         keep_before(writer, self._path)
         bring_forward(writer, self._path)
-        self._clean = read_clean(writer)
+        self._clean = read_kept(writer).clean
         if self._clean != self.log.position.stream:  # the host ended before its scan, and knows no texts to look for
             self._begin_clean(writer, self.log.position.stream, self._lost_plans)
         return writer

@@ -39,7 +39,7 @@ class State:
     """A machine's report about itself.
 
     Args:
-        node: its name; see `records.name_machine`.
+        node: its name; see `records.new_name`.
         seq: how far its journal has come.
         epoch: epoch in which it owns the home; 0: it follows.
         serves: it answers requests; a new owner first brings its files up to date.

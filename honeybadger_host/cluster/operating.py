@@ -23,7 +23,7 @@ from honeybadger_host.cluster.records import (
     LOG_STREAM,
     NODE,
     Position,
-    name_machine,
+    new_name,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
@@ -43,6 +43,17 @@ _LOOKS: Final = 3  # seconds to wait for an owner, which may be busy or just sta
 START: Final = Position(0, "0" * 64)
 
 
+@contextmanager
+def _locked(home: Path) -> Iterator[HomeLock]:
+    """Lock a home that no host serves. Raises HostError."""
+    check_home(home)
+    lock = HomeLock(home)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
 def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
     """Make the log of a home on the servers, with a snapshot for machines that join; return its identity.
 
@@ -50,9 +61,8 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         is_anew: remove what the servers have of this home from before.
     Raises HostError, Unreachable; then the same call goes on.
     """
-    check_home(home)
-    lock, path = HomeLock(home), home / JOURNAL_FILE
-    try:
+    path = home / JOURNAL_FILE
+    with _locked(home) as lock:
         is_begun = path.exists() and is_shared(path)
         if is_begun:
             names, _, _ = read_place(path)
@@ -80,33 +90,27 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
             if not is_begun:
                 with closing(connect(path)) as writer, Transaction(writer, path) as writing:
                     write_position(writing, START)
-                    name_machine(writing, home)
+                    writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, new_name(home)))
             if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
                 publish_snapshot(servers, names, path)
         return names.identity
-    finally:
-        lock.release()
 
 
 def join(home: Path, settings: Cluster, identity: str) -> None:
     """Make the newest snapshot of a home this machine's journal. Raises HostError, Unreachable."""
-    check_home(home)
-    lock, path = HomeLock(home), home / JOURNAL_FILE
-    try:
+    path = home / JOURNAL_FILE
+    with _locked(home) as lock:
         if path.exists():
             raise HomeError(f"{path} is there already: a machine joins with a home in which no host ever ran")
         with closing(Servers(settings.urls, settings.credentials)) as servers:
             load_snapshot(servers, Names(identity), path)
         lock.sign(identity)
-    finally:
-        lock.release()
 
 
 def leave(home: Path) -> None:
     """Detach this machine's home from the servers, with its files as the journal here has them. Raises HostError."""
-    check_home(home)
-    lock, path = HomeLock(home), home / JOURNAL_FILE
-    try:
+    path = home / JOURNAL_FILE
+    with _locked(home):
         read_place(path)
         with closing(connect(path)) as writer:
             use_wal(writer)
@@ -115,8 +119,6 @@ def leave(home: Path) -> None:
             with Transaction(writer, path) as writing:
                 keys = (LOG_SEQ, LOG_CHAIN, LOG_STREAM, CLEAN, FILES_BEHIND, NODE)
                 writing.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
-    finally:
-        lock.release()
 
 
 def look(home: Path, settings: Cluster) -> dict[str, Any]:

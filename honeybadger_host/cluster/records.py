@@ -145,23 +145,30 @@ def _load(value: Any) -> Any:
 # ---------------------------------------------------------------------------------------------------- in the journal
 
 
-def read_home(connection: sqlite3.Connection) -> tuple[str, Position | None, str]:
-    """Return the home's identity, its journal's position (None: a home of one machine), and this machine's name."""
+class Kept(NamedTuple):
+    """The members of `meta` about a home.
+
+    Args:
+        position: None: the home is of one machine.
+        node: this machine's name among those that keep the home.
+        clean: the stream before which no forgotten text is left here; see `CLEAN`.
+    """
+
+    identity: str
+    position: Position | None
+    node: str
+    clean: int
+
+
+def read_kept(connection: sqlite3.Connection) -> Kept:
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN], int(meta.get(LOG_STREAM, 0))) if LOG_SEQ in meta else None
-    return str(meta["identity"]), position, str(meta.get(NODE, ""))
+    return Kept(str(meta["identity"]), position, str(meta.get(NODE, "")), int(meta.get(CLEAN, 0)))
 
 
-def read_clean(connection: sqlite3.Connection) -> int:
-    """Return the stream before which no forgotten text is left; see `CLEAN`."""
-    (stream,) = connection.execute("SELECT value FROM meta WHERE key = ?", (CLEAN,)).fetchone() or (0,)
-    return int(stream)
-
-
-def name_machine(connection: sqlite3.Connection, home: Path) -> None:
-    """Give this machine a name."""
-    name = f"{socket.gethostname()}:{home}:{secrets.token_hex(4)}"
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, name))
+def new_name(home: Path) -> str:
+    """Return a new name for this machine among those that keep a home."""
+    return f"{socket.gethostname()}:{home}:{secrets.token_hex(4)}"
 
 
 def write_position(connection: sqlite3.Connection, position: Position) -> None:

@@ -24,9 +24,8 @@ from honeybadger_host.cluster.records import (
     Message,
     Position,
     diverged,
-    name_machine,
-    read_clean,
-    read_home,
+    new_name,
+    read_kept,
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
@@ -46,10 +45,11 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
     try:
         copy_journal(journal, copy, marks=Marks(0, {}))
         with closing(sqlite3.connect(copy)) as connection:
-            _, position, _ = read_home(connection)
+            kept = read_kept(connection)
+            position = kept.position
             if position is None:
                 raise JournalError(f"{journal} is of one machine")
-            if read_clean(connection) != position.stream:
+            if kept.clean != position.stream:
                 connection.execute("VACUUM")  # the host here has not removed forgotten texts from the file yet
         stream = f"{names.snapshots}{position.seq}"
         subject = f"hb.{names.identity}.snapshot.{position.seq}"
@@ -121,21 +121,21 @@ def _compare(snapshot: Path, journal: Path) -> None:
         what = "SELECT seq, at, grp, sender, request, file FROM changes"
         last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
         if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
-            _, position, _ = read_home(here)
-            raise diverged(position.seq if position is not None else 0)
+            position = read_kept(here).position
+            raise diverged(0 if position is None else position.seq)
 
 
 def _put_in_place(temporary: Path, journal: Path) -> None:
     with closing(connect(temporary)) as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-        _, position, _ = read_home(connection)
-        clean = position.stream if position is not None else 0
-        name_machine(connection, journal.parent.parent)
+        position, clean = read_kept(connection).position, 0
+        if position is not None:
+            clean = position.stream
+        node = new_name(journal.parent.parent)
         if journal.exists():
             with reading(journal) as here:
-                clean, (_, _, node) = read_clean(here), read_home(here)
-            connection.execute("UPDATE meta SET value = ? WHERE key = ?", (node, NODE))
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, clean))
+                clean, node = read_kept(here).clean, read_kept(here).node
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(CLEAN, clean), (NODE, node)])
     with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:
         os.fsync(fd)
     for end in ("-wal", "-shm"):

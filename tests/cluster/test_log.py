@@ -25,7 +25,7 @@ from honeybadger_host.cluster.records import (
     Position,
     Record,
     apply_record,
-    read_home,
+    read_kept,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
@@ -374,7 +374,7 @@ def test_a_restarted_server_takes_the_record_once(alone: real.Servers, lone_owne
 
 def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
     with closing(connect(path)) as connection, Transaction(connection, path) as writing:
-        position = read_home(writing)[1] or START
+        position = read_kept(writing).position or START
         write_position(writing, position)
     log = log_of(servers, position)
     records_of(log)
