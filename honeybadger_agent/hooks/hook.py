@@ -338,10 +338,13 @@ def claude_code(line: dict[str, Any]) -> dict[str, Any] | None:
     Summaries, results of tools, notifications and the turns of sub-agents are left out. A turn that a fork copied
     belongs to the session in which it was said.
     """
+    queued = line.get("attachment")  # a prompt that was typed while the model worked
+    if isinstance(queued, dict) and queued.get("type") == "queued_command" and queued.get("commandMode") == "prompt":
+        line = {**line, **queued, "type": "user", "message": {"content": queued.get("prompt")}}
     role, message = line.get("type"), line.get("message")
     if role not in ("user", "assistant") or not isinstance(message, dict) or line.get("isSidechain"):
         return None
-    if line.get("forkedFrom"):
+    if line.get("forkedFrom") or message.get("model") == "<synthetic>":  # such as an error message
         return None
     if role == "user":
         origin = line.get("origin")
@@ -349,7 +352,8 @@ def claude_code(line: dict[str, Any]) -> dict[str, Any] | None:
         of_program = ("isMeta", "isCompactSummary", "toolUseResult", "sourceToolUseID")
         if not is_person or line.get("promptSource") == "system" or any(line.get(name) for name in of_program):
             return None
-    text = text_of(message.get("content"))
+    put_before = r"\A\s*(?:<(ide_\w+|system-reminder)>.*?</\1>\s*)+"  # by editors and the program
+    text = re.sub(put_before, "", text_of(message.get("content")), flags=re.DOTALL)
     if text.startswith(("<command-", "<local-command-", "<bash-", "<task-notification", "[Request interrupted")):
         return None
     return turn_of(line["uuid"], role, text, line.get("timestamp"))
