@@ -40,7 +40,7 @@ from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapsho
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.journal.connection import Transaction, connect, translating, vacuum
+from honeybadger_host.journal.connection import connect, transaction, translating, vacuum
 from honeybadger_host.journal.forgetting import Forgetting, begun_in
 from honeybadger_host.journal.opening import bring_forward, keep_before, use_wal
 from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION
@@ -270,7 +270,7 @@ class Member:
     def _apply(self, writer: sqlite3.Connection, records: Sequence[Record]) -> None:
         """Apply records to the journal, and note the position."""
         position, plans = self.log.position, list[Forgetting]()
-        with Transaction(writer, self._path) as writing:
+        with transaction(writer, self._path) as writing:
             for record in records:
                 if record.following and (plan := begun_in(writing)) is not None:
                     take_out(self.home, plan)  # the journal here loses these texts with this record
@@ -303,7 +303,7 @@ class Member:
         try:
             if plans is not None:
                 left = look_for(self.home, plans)
-            with closing(connect(self._path)) as writer, Transaction(writer, self._path) as writing:
+            with closing(connect(self._path)) as writer, transaction(writer, self._path) as writing:
                 writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, stream))
         except WorldFailed as error:
             left = [Residue(".", f"not looked through: {error}")]

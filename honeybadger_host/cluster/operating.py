@@ -30,7 +30,7 @@ from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.journal.connection import SharedLog, Transaction, connect
+from honeybadger_host.journal.connection import SharedLog, connect, transaction
 from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import bring_forward, use_wal
@@ -88,7 +88,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                 )
             make_log(servers, names)
             if not is_begun:
-                with closing(connect(path)) as writer, Transaction(writer, path) as writing:
+                with closing(connect(path)) as writer, transaction(writer, path) as writing:
                     write_position(writing, START)
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, new_name(home)))
             if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
@@ -116,7 +116,7 @@ def leave(home: Path) -> None:
             use_wal(writer)
             bring_forward(writer, path)
             place_files(home, path)
-            with Transaction(writer, path) as writing:
+            with transaction(writer, path) as writing:
                 keys = (LOG_SEQ, LOG_CHAIN, LOG_STREAM, CLEAN, FILES_BEHIND, NODE)
                 writing.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
 

@@ -20,7 +20,7 @@ from honeybadger_host.errors import HomeError, WorldFailed
 from honeybadger_host.files.safe_files import closing_fd, make_folders, path_in, replace
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.journal.changes import REMOVED
-from honeybadger_host.journal.connection import Transaction, connect, reading
+from honeybadger_host.journal.connection import connect, reading, transaction
 from honeybadger_host.journal.edits import digest_of, edit_of, is_append, is_edit
 from honeybadger_host.journal.schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
 from honeybadger_host.memory.forgotten_files import REPLACED
@@ -66,7 +66,7 @@ def place_files(home: Path, journal: Path) -> int:
         ) from None
     except WorldFailed as error:
         raise HomeError(f"{error}; the files of the home cannot be brought up to date") from None
-    with closing(connect(journal)) as writer, Transaction(writer, journal) as connection:
+    with closing(connect(journal)) as writer, transaction(writer, journal) as connection:
         write_marks(connection, Marks(last, unsettled), read_marks(connection))
         connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
     return placed

@@ -141,7 +141,7 @@ class Projections:
             files.setdefault(row.file, []).append(row)
         for file, some in files.items():
             if self.documents.covers(file):
-                self.documents.renderer.apply(some)
+                self.documents.renderer.apply(file, some)
             else:
                 self._pending[file] += some
                 self._bring_up(file, is_first=len(self._pending[file]) == len(some))

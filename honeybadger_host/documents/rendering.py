@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import stat
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -112,27 +111,23 @@ class Renderer:
         if is_open_for_writing(path):
             raise WorldFailed(f"{path} is open for writing in another program")
 
-    def apply(self, rows: Sequence[Row]) -> None:
-        """Take in committed changes, and write them where nobody is saving the file."""
-        by_file: defaultdict[str, list[Row]] = defaultdict(list)
-        for row in rows:
-            by_file[row.file].append(row)
-        for file, some in by_file.items():
-            with self._in_use.lock:
-                document = self._in_use.load(file)
-                new = [row for row in some if row.seq > document.seq]
-                is_only_added = all(map(is_append, new)) and not self.is_disturbed(document)
-                if new and not document.pending_seq and not is_only_added:
-                    document.rendered = document.on_disk
-                for row in new:
-                    if row.kind in WHOLE_KINDS:
-                        self._overtake(document, row)
-                    document.take(row)
-                if new:
-                    document.pending_seq = document.pending_seq or new[0].seq
-                added = b"".join(row.data for row in new) if new and document.rendered is None else None
-                self.render(document, added, is_durable=not is_json(file))
-            self._changed(file)
+    def apply(self, file: str, rows: Sequence[Row]) -> None:
+        """Take in committed changes of a file, and write them where nobody is saving it."""
+        with self._in_use.lock:
+            document = self._in_use.load(file)
+            new = [row for row in rows if row.seq > document.seq]
+            is_only_added = all(map(is_append, new)) and not self.is_disturbed(document)
+            if new and not document.pending_seq and not is_only_added:
+                document.rendered = document.on_disk
+            for row in new:
+                if row.kind in WHOLE_KINDS:
+                    self._overtake(document, row)
+                document.take(row)
+            if new:
+                document.pending_seq = document.pending_seq or new[0].seq
+            added = b"".join(row.data for row in new) if new and document.rendered is None else None
+            self.render(document, added, is_durable=not is_json(file))
+        self._changed(file)
 
     def is_disturbed(self, document: Document) -> bool:
         """Return whether a file is not as the host left it."""
@@ -173,6 +168,7 @@ class Renderer:
             document.has_failed = True
             return False
         if not is_done:
+            self._in_use.touch(document.file)
             return False
         if document.has_failed:
             document.has_failed = False
@@ -197,7 +193,6 @@ class Renderer:
             status = os.fstat(fd)
             if Signature.of(status) != document.left:
                 self._keep_rendered(document, added)
-                self._in_use.touch(document.file)
                 return False
             append(fd, added)
             left = Signature.of(os.fstat(fd))
@@ -216,7 +211,6 @@ class Renderer:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            self._in_use.touch(document.file)
             return False
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
@@ -235,12 +229,10 @@ class Renderer:
         if document.is_there and data == document.on_disk:
             return True
         if self.is_recent(document.left) and is_open_for_writing(path):
-            self._in_use.touch(document.file)
             return False
         try:
             fd, status = open_plain(path)
         except (FileNotFoundError, NotRegular):
-            self._in_use.touch(document.file)
             return False
         temporary = None
         try:
@@ -249,7 +241,6 @@ class Renderer:
                 temporary = write_beside(path, data, mode=mode, is_durable=is_durable)
             with alone_with(fd) as is_alone:
                 if signature_of(path) != document.left or Signature.of(os.fstat(fd)) != document.left:
-                    self._in_use.touch(document.file)
                     return False
                 if temporary is None:
                     os.unlink(path)
@@ -280,18 +271,14 @@ class Renderer:
             document = in_use.load(file)
             path = path_in(self._home, file)
             left = document.left
-            if left is None or signature_of(path) != left:
-                if left is not None or document.pending_seq or os.path.lexists(path):
-                    in_use.touch(file)
-                if document.pending_seq and left is None and not os.path.lexists(path):
-                    self.render(document)
-                    self._changed(file)
+            if signature_of(path) != left:
+                in_use.touch(file)
                 return
             if document.pending_seq:
                 if self.render(document):
                     self._changed(file)
                 return
-            if document.is_checked or is_young(left, int(self._wall() * 1e9)):
+            if left is None or document.is_checked or is_young(left, int(self._wall() * 1e9)):
                 return
             if read_whole(path) != bytes(document.text) and signature_of(path) == left:
                 document.rendered, document.left = bytes(document.text), NEVER_SEEN

@@ -33,44 +33,31 @@ class SharedLog(Protocol):
         """Make the recorded statements durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
 
 
-class Transaction:
-    """One write transaction: committed at the end, rolled back on any error, errors translated.
+@contextmanager
+def transaction(
+    connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None
+) -> Iterator[sqlite3.Connection]:
+    """Yield a connection in a write transaction: committed at the end, rolled back on any error, errors translated.
 
     Args:
         shared: takes it first; None: it is of this machine alone.
     """
-
-    def __init__(self, connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None) -> None:
-        self._connection = connection
-        self._path = path
-        self._shared = shared
-
-    def __enter__(self) -> sqlite3.Connection:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise translated(error, self._path) from error
-        return self._connection if self._shared is None else self._shared.record(self._connection)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                if self._shared is None:
-                    self._connection.execute("COMMIT")
-                else:
-                    self._shared.commit(self._connection)
-                return
-        except (sqlite3.Error, StorageFailed) as failed:
-            error = failed
-        if self._connection.in_transaction:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection if shared is None else shared.record(connection)
+        if shared is None:
+            connection.execute("COMMIT")
+        else:
+            shared.commit(connection)
+    except BaseException as error:
+        if connection.in_transaction:
             try:
-                self._connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
             except sqlite3.Error as failed:
-                raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
+                raise StorageFailed(f"{path}: cannot roll back: {failed}") from failed
         if isinstance(error, sqlite3.Error):
-            raise translated(error, self._path) from error
-        if kind is None and error is not None:
-            raise error
+            raise translated(error, path) from error
+        raise
 
 
 def make_file(path: Path) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -23,11 +23,11 @@ from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import identity_of
 from honeybadger_host.journal.connection import (
     SharedLog,
-    Transaction,
     connect,
     connect_to_read,
     make_file,
     read_meta,
+    transaction,
     translated,
     translating,
     vacuum,
@@ -106,9 +106,8 @@ class Journal:
             StorageFailed: it cannot be opened now.
         """
         try:
-            size = path.stat().st_size if path.exists() else -1
-            if size <= 0 and expected_identity is not None:
-                raise gone(path, "is missing" if size < 0 else "is empty", expected_identity)
+            if expected_identity is not None and not path.exists():
+                raise gone(path, "is missing", expected_identity)
             is_shared = shared is not None
             if not is_shared:  # else it is there, and another thread may have it open to read: see `make_file`
                 make_file(path)
@@ -136,7 +135,7 @@ class Journal:
 
     @classmethod
     def _from(
-        cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None, is_shared: bool = False
+        cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None, is_shared: bool
     ) -> Journal:
         identity = make_or_check(writer, path, expected_identity=expected_identity, is_shared=is_shared)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
@@ -456,9 +455,9 @@ class Journal:
         with translating(self.path):
             self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
-    def _transaction(self) -> Transaction:
-        return Transaction(self._writer, self.path, self._shared)
+    def _transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return transaction(self._writer, self.path, self._shared)
 
-    def _of_this_machine(self) -> Transaction:
+    def _of_this_machine(self) -> AbstractContextManager[sqlite3.Connection]:
         """Begin a transaction about this machine's files and hours, which others have no use for."""
-        return Transaction(self._writer, self.path)
+        return transaction(self._writer, self.path)

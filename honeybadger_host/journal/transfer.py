@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from honeybadger_host.journal.connection import SharedLog, Transaction, connect, read_meta, read_rows, reading
+from honeybadger_host.journal.connection import SharedLog, connect, read_meta, read_rows, reading, transaction
 from honeybadger_host.journal.edits import LINE_KINDS, Looked, Seen, write_looked
 from honeybadger_host.journal.folding import begin_pasts
 from honeybadger_host.journal.forgetting import Forgetting, keep_forgetting
@@ -99,14 +99,14 @@ def write_events(
     """
     with closing(connect(path, is_shared=shared is not None)) as writer:
         if shared is not None:
-            with Transaction(writer, path) as connection:
+            with transaction(writer, path) as connection:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-        with Transaction(writer, path, shared) as connection:
+        with transaction(writer, path, shared) as connection:
             last = _write_rows(connection, events, arriving)
             if shared is None:
                 _mark(connection, group, last, arriving.unsettled)
         if shared is not None:
-            with Transaction(writer, path) as connection:
+            with transaction(writer, path) as connection:
                 _mark(connection, group, last, arriving.unsettled)
                 connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
 
@@ -165,5 +165,5 @@ def read_loaded(path: Path) -> str | None:
 
 def forget_loaded(path: Path) -> None:
     """Note that the files of a group are in their place."""
-    with closing(connect(path)) as writer, Transaction(writer, path) as connection:
+    with closing(connect(path)) as writer, transaction(writer, path) as connection:
         connection.execute("DELETE FROM meta WHERE key = ?", (LOADED,))

@@ -30,7 +30,7 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
-from honeybadger_host.journal.connection import Transaction, connect, reading
+from honeybadger_host.journal.connection import connect, reading, transaction
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from tests.cluster import servers as real
@@ -373,13 +373,13 @@ def test_a_restarted_server_takes_the_record_once(alone: real.Servers, lone_owne
 
 
 def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
-    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+    with closing(connect(path)) as connection, transaction(connection, path) as writing:
         position = read_kept(writing).position or START
         write_position(writing, position)
     log = log_of(servers, position)
     records_of(log)
     assert log.own("a")
-    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+    with closing(connect(path)) as connection, transaction(connection, path) as writing:
         write_position(writing, log.position)
     return Journal.open(path, shared=Committing(log, list)), log
 
@@ -404,7 +404,7 @@ def commit_note(journal: Journal, seq: int) -> None:
 def follow(path: Path, log: Log) -> Position:
     """Take all of the log into a journal, as a machine does that follows."""
     position = log.position
-    with closing(connect(path)) as connection, Transaction(connection, path) as writing:
+    with closing(connect(path)) as connection, transaction(connection, path) as writing:
         for record in records_of(log):
             position, _ = apply_record(writing, record, position)
         write_position(writing, position)
