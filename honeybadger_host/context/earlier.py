@@ -55,7 +55,7 @@ class EarlierContexts:
             result = None if served is None else self.ledger.result_of(served.hash)
             if served is None or result is None:
                 return self._files(question, moment)
-            return {**result, "seq": served.seq} | _told(served.seq, served.at, served.hash)
+            return {**result, "seq": served.seq} | _moment_members(served.seq, served.at, served.hash)
         except NotFound as error:
             raise Refusal("not_found", f"payload.as_of: {error}", field="payload.as_of") from None
         except JournalError as error:
@@ -91,7 +91,7 @@ class EarlierContexts:
         head = f"Group: {group}\n" if question.parts is None else ""
         context = build_context(head, parts, len(parts), None, budget_tokens=budget_tokens)
         seq = min(moment.seq, MAX_NUMBER)
-        return result_of(Made(context, Recalled()), seq) | _told(seq, moment.at, None)
+        return result_of(Made(context, Recalled()), seq) | _moment_members(seq, moment.at, None)
 
     def _file(self, file: str, seq: int) -> Loaded:
         """Return a file as it was right after a change."""
@@ -110,7 +110,7 @@ class EarlierContexts:
         return replace(found, edited=edited_notes(found.text, typed)) if file.endswith(f"/{MEMORY}") else found
 
 
-def _told(seq: int, at: int, served: str | None) -> dict[str, Any]:
+def _moment_members(seq: int, at: int, served: str | None) -> dict[str, Any]:
     """Return the moment as an answer describes it."""
     return {
         "messages": [],

@@ -251,7 +251,7 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
         missing = [one.id for one in fitted.left_out if one.id in wanted or one.kind == "entry"]
         told = replace(part, missing=missing, recalled=fitted.kept)
         if not fitted.left_out:
-            why = None if fitted.kept else "all that matches the message stands in other parts"
+            why = None if fitted.kept else "other parts already have all that matches the message"
             return replace(told, text=fitted.text, state="whole" if fitted.kept else "absent", why=why)
         return replace(
             told,

@@ -80,7 +80,7 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     asked, missing = [], 0.0
     postings = cache(corpus.postings)
     common = common_terms(query.language)
-    heard = _without_saying(_heard(corpus, postings, query), names)
+    heard = _without_saying(_with_guesses(corpus, postings, query), names)
     is_name = [not names.isdisjoint(term.forms) for term in heard]
     for term, names_somebody in zip(heard, is_name, strict=True):
         rows, counts, frequency = _found([postings(form) for form in term.forms], alive if corpus.has_dead else None)
@@ -143,7 +143,7 @@ def _found(postings: Sequence[Packed], alive: Mask | None) -> tuple[Rows, Floats
     return rows, counts, max(map(len, postings))
 
 
-def _heard(corpus: Corpus, postings: Callable[[str], Packed], query: Query) -> list[QueryTerm]:
+def _with_guesses(corpus: Corpus, postings: Callable[[str], Packed], query: Query) -> list[QueryTerm]:
     """Return the question's terms, with guesses in place of words that the group does not know."""
     heard: dict[str, QueryTerm] = {}
     left = _MAX_GUESSED

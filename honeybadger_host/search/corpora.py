@@ -100,7 +100,7 @@ class Corpora:
                 told = told or delta()
                 held.deltas.append(told)
 
-    def hand_out(self) -> None:
+    def apply_queued(self) -> None:
         """Apply queued changes in the background: one costs a search up to 30 ms."""
         for group, held in list(self._held.items()):
             if held.deltas and held.corpus is not None:

@@ -91,7 +91,7 @@ class Index:
         self._groups: dict[str, _Group] = {}
         self._round: list[str] = []
         """Groups that `work` has still to come to, the next one last."""
-        self._db = IndexFile(path, self._emptied)
+        self._db = IndexFile(path, self._start_over)
         """Its lock is taken after a group's, never before."""
         self._writer = IndexWriter(home, self._db)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
@@ -159,7 +159,7 @@ class Index:
         """
         self._corpora.release()
         if self._db.is_gone:
-            self._db.make_anew("its file was removed or replaced")
+            self._db.rebuild("its file was removed or replaced")
         names = {*groups_of(self._home), *self._db.groups, *self._groups}
         return sum(self.compare(name) for name in sorted(names))
 
@@ -194,7 +194,7 @@ class Index:
                     if queue:
                         with state.lock:
                             self._read(name, queue)
-                        self._corpora.hand_out()
+                        self._corpora.apply_queued()
                         return True
                 self._round.pop()
         return False
@@ -318,7 +318,7 @@ class Index:
         if self._vectors is not None:
             self._vectors.note((each.number for each in added), changes.removed)
 
-    def _emptied(self) -> None:
+    def _start_over(self) -> None:
         """Start over: the files are read in the background, or before the next search."""
         self._writer.forget()
         self._unpacked.clear()

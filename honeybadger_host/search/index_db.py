@@ -177,7 +177,7 @@ class IndexFile:
                     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
                     if is_last or code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
                         raise WorldFailed(f"the search index cannot be used ({error})") from error
-                    self.make_anew(f"it is damaged ({error})")
+                    self.rebuild(f"it is damaged ({error})")
             raise AssertionError  # the loop returns or raises
 
     # -- numbers ----------------------------------------------------------------------------------------------------
@@ -295,11 +295,11 @@ class IndexFile:
         """Whether its file was removed or replaced."""
         return self._path is not None and self._place != identity_of(self._path)
 
-    def make_anew(self, why: str) -> None:
+    def rebuild(self, why: str) -> None:
         """Start over with an empty database."""
         with self._lock:
             self._db.close()
-            self._db = self._made_anew(why) if self._path is not None else self._open()
+            self._db = self._rebuilt(why) if self._path is not None else self._open()
             self.generation += 1
             self._look_up_groups()
         self._emptied()
@@ -322,9 +322,9 @@ class IndexFile:
             why = f"it is damaged ({error})"
         if db is not None:
             db.close()
-        return self._made_anew(why)
+        return self._rebuilt(why)
 
-    def _made_anew(self, why: str) -> sqlite3.Connection:
+    def _rebuilt(self, why: str) -> sqlite3.Connection:
         assert self._path is not None  # noqa: S101  only a file can be damaged
         try:
             for end in ("", "-wal", "-shm"):

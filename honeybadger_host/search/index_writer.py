@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
-from honeybadger_host.search.indexer import READ_AT_ONCE, Changes, Grown, Known, Reader, Standing
+from honeybadger_host.search.indexer import READ_AT_ONCE, Changes, Grown, IndexedFile, Known, Reader
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import COLUMNS, Added
 from honeybadger_host.search.sources import source_of, sources
@@ -72,7 +72,7 @@ class IndexWriter:
     def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
         """Index files of a group; return what changed, and which files must be read again."""
         generation = self._db.generation
-        changes, left = self._look(group, files, generation)
+        changes, left = self._read(group, files, generation)
         if not self._write(group, changes, generation):
             return Changes(), files
         self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
@@ -80,13 +80,13 @@ class IndexWriter:
             del self._grown[file]
         return changes, left
 
-    def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
+    def _read(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which are not finished."""
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         taken = {file: self._grown.pop(file) for file in files if file in self._grown}
         grown = {file: one for file, (read_for, one) in taken.items() if read_for == generation}
-        there = self._there([each.number for file, each in known.items() if file.endswith(".json")])
+        there = self._indexed_pieces([each.number for file, each in known.items() if file.endswith(".json")])
         reader = Reader(
             self._home,
             lambda: self._db.take_number("sources", group),
@@ -104,14 +104,14 @@ class IndexWriter:
             source = source_of(file)
             if source is None:
                 continue
-            standing = Standing(self._db, before, {} if before is None else there.get(before.number, {}))
-            read, is_whole = reader.read(source, standing, changes, grown.get(file) if before else None)
+            indexed_file = IndexedFile(self._db, before, {} if before is None else there.get(before.number, {}))
+            read, is_whole = reader.read(source, indexed_file, changes, grown.get(file) if before else None)
             size += read
             if not is_whole:
                 left.append(file)
         return changes, left
 
-    def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
+    def _indexed_pieces(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
         """Return file number -> (key, digest) -> document number, for entries and session documents."""
         there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
         query = "SELECT source, key, digest, number FROM docs WHERE source IN"

@@ -98,7 +98,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class IndexedFile:
     """The indexed parts of a file.
 
     Args:
@@ -139,7 +139,7 @@ class Reader:
     take_source: Callable[[], int]
     take_document: Callable[[], int]
 
-    def read(self, source: Source, standing: Standing, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
+    def read(self, source: Source, indexed: IndexedFile, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
 
         Args:
@@ -147,14 +147,14 @@ class Reader:
         """
         try:
             if source.kind in ("entry", "session"):
-                return self._read_entry(source, standing, changes), True
+                return self._read_entry(source, indexed, changes), True
             if source.kind == "turn":
-                return self._read_turns(source, standing, changes)
-            return self._read_notes(source, standing, changes, grown)
+                return self._read_turns(source, indexed, changes)
+            return self._read_notes(source, indexed, changes, grown)
         except Unsearchable as error:
             signature = signature_of(f"{self.home}/{source.file}")
-            self._note(source, standing.known, _noted(signature), 0, str(error), changes)
-            gone = standing.numbers()
+            self._note(source, indexed.known, _to_store(signature), 0, str(error), changes)
+            gone = indexed.numbers()
             changes.removed.extend(gone)
             changes.entries -= len(gone) * (source.kind == "entry")
             return (0 if signature is None else signature.size), True
@@ -164,25 +164,25 @@ class Reader:
             return 0, True
 
     def _read_notes(
-        self, source: Source, standing: Standing, changes: Changes, grown: Grown | None
+        self, source: Source, indexed: IndexedFile, changes: Changes, grown: Grown | None
     ) -> tuple[int, bool]:
         """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
-        if grown is not None and not _goes_on(self.home, source.file, grown):
+        if grown is not None and not _begins_alike(self.home, source.file, grown):
             grown = None
         start = 0 if grown is None else grown.size
         found = read_source(self.home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
         if found is None:
-            self._note(source, standing.known, None, 0, "", changes)
-            changes.removed.extend(standing.numbers())
+            self._note(source, indexed.known, None, 0, "", changes)
+            changes.removed.extend(indexed.numbers())
             return 0, True
         data, signature = found
         if grown is None:
-            grown = Grown(signature, left=standing.notes())
+            grown = Grown(signature, left=indexed.notes())
         data = data[: end_of_part(data, source.kind, READ_AT_ONCE, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
         pieces = pieces_of(source, data, signature, grown.seen)
         is_changing = not is_end or signature != grown.signature
-        number = self._note(source, standing.known, _noted(signature, is_changing=is_changing), 0, "", changes)
+        number = self._note(source, indexed.known, _to_store(signature, is_changing=is_changing), 0, "", changes)
         left = grown.last if grown.left is None else grown.left
         end = last_note(data)
         done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
@@ -194,16 +194,16 @@ class Reader:
                 last[digest] = there
         if not is_end:
             grown.left = left
-            self._go_on(source, grown, memoryview(data), pieces, last, changes)
+            self._note_progress(source, grown, memoryview(data), pieces, last, changes)
             return len(data), False
         changes.removed.extend(left.values())
         grown.left = None
         if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
-            self._go_on(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
+            self._note_progress(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
 
     @staticmethod
-    def _go_on(
+    def _note_progress(
         source: Source, grown: Grown, read: memoryview, done: Sequence[Piece], last: dict[bytes, int], changes: Changes
     ) -> None:
         """Note how far a file was read."""
@@ -213,14 +213,14 @@ class Reader:
         grown.last = last
         changes.grown[source.file] = grown
 
-    def _read_entry(self, source: Source, standing: Standing, changes: Changes) -> int:
+    def _read_entry(self, source: Source, indexed: IndexedFile, changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         is_entry = source.kind == "entry"
         most = MAX_ENTRY_FILE_BYTES if is_entry else _MAX_DOCUMENT_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
-        number = self._note(source, standing.known, _noted(signature), 0, "", changes)
-        left = dict(standing.pieces)
+        number = self._note(source, indexed.known, _to_store(signature), 0, "", changes)
+        left = dict(indexed.pieces)
         for piece in pieces:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
@@ -230,15 +230,15 @@ class Reader:
         changes.entries -= len(left) * is_entry
         return len(data)
 
-    def _read_turns(self, source: Source, standing: Standing, changes: Changes) -> tuple[int, bool]:
+    def _read_turns(self, source: Source, indexed: IndexedFile, changes: Changes) -> tuple[int, bool]:
         """Read the lines appended to a log, or all of it if the file was replaced or is shorter than before.
 
         Raises OSError, Unsearchable.
         """
-        known, signature, mark = standing.known, signature_of(f"{self.home}/{source.file}"), 0
+        known, signature, mark = indexed.known, signature_of(f"{self.home}/{source.file}"), 0
         if known is not None and signature is not None:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
-        is_anew = known is not None and mark == 0
+        is_replaced = known is not None and mark == 0
         is_whole, size, skipped = True, 0, 0
         pieces: Sequence[Piece | Mark] = ()
         for most in (READ_AT_ONCE, _MAX_LINE_LENGTH):
@@ -253,14 +253,14 @@ class Reader:
                 break
         else:
             whole = _MAX_LINE_LENGTH  # a line of this length is not a turn
-        noted = _noted(signature)
+        noted = _to_store(signature)
         if signature is not None and noted is not None:
             mark += whole
             is_whole = mark >= signature.size or not whole
             if not is_whole and noted.size >= 0:
                 noted = noted._replace(size=mark)
-        if is_anew:
-            changes.removed.extend(standing.numbers())
+        if is_replaced:
+            changes.removed.extend(indexed.numbers())
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
         number = self._note(source, known, noted, mark, "", changes)
@@ -274,8 +274,8 @@ class Reader:
             gone.append(piece)
             if not piece.is_withdrawal:
                 added += self._restored(source, piece)
-        if gone and not is_anew:
-            changes.removed.extend(standing.turns_in(gone))
+        if gone and not is_replaced:
+            changes.removed.extend(indexed.turns_in(gone))
         for piece in added:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
@@ -305,7 +305,7 @@ class Reader:
         """Note how a file was read; return its number.
 
         Args:
-            signature: see `_noted`; None: there is no such file.
+            signature: see `_to_store`; None: there is no such file.
         """
         if signature is None:
             if known is not None:
@@ -318,14 +318,14 @@ class Reader:
         return number
 
 
-def _noted(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
+def _to_store(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
     """Return the signature to store, or one that never matches if the file must be read again."""
     if signature is not None and (is_changing or is_young(signature, time.time_ns())):
         return signature._replace(size=-1)
     return signature
 
 
-def _goes_on(home: Path, file: str, grown: Grown) -> bool:
+def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
     """Return whether a file still begins with the part that was read. Raises OSError, Unsearchable.
 
     During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning and

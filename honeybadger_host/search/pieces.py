@@ -138,18 +138,15 @@ def pieces_of(source: Source, data: bytes, signature: Signature, seen: Mapping[s
     Args:
         seen: of notes, how often each occurs before `data`, see `Grown`.
     """
-    return [_entry(source, data, signature)] if source.kind == "entry" else pieces_in(source, data, seen)
-
-
-def pieces_in(source: Source, data: bytes, seen: Mapping[str, int] | None = None) -> list[Piece]:
-    """Return the pieces of a file that is not an entry; as `pieces_of`."""
+    if source.kind == "entry":
+        return [_entry_piece(source, data, signature)]
     if source.kind == "session":
-        return _numbered(_told(source, data), seen)
+        return _numbered(_session_pieces(source, data), seen)
     try:
         text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError:
         raise Unsearchable("is not UTF-8: save it as UTF-8") from None
-    return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text), seen)
+    return _numbered(_note_pieces(text) if source.kind == "note" else _history_pieces(text), seen)
 
 
 def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> int:
@@ -179,7 +176,7 @@ def last_note(data: bytes) -> int:
 
 def as_found(note: str) -> tuple[str, str]:
     """Return author and text of a note of a file as search finds them; one without a heading is a person's."""
-    piece, *_ = _notes(note)
+    piece, *_ = _note_pieces(note)
     return piece.author or HUMAN, piece.text
 
 
@@ -207,7 +204,7 @@ def turn_piece(turn: Turn) -> Piece:
     return Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.shown_name, role=turn.role)
 
 
-def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
+def _entry_piece(source: Source, data: bytes, signature: Signature) -> Piece:
     try:
         entry = parse_entry(data, source.file)
     except ValueError as error:
@@ -229,7 +226,7 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
     )
 
 
-def _told(source: Source, data: bytes) -> Iterator[Piece]:
+def _session_pieces(source: Source, data: bytes) -> Iterator[Piece]:
     """Yield what a session document says besides its messages, which are in the log."""
     try:
         document = parse_document(data, "")
@@ -244,7 +241,7 @@ def _told(source: Source, data: bytes) -> Iterator[Piece]:
         yield Piece("", task.description, float(task.updated_at), names=(task.id,))
 
 
-def _notes(text: str) -> Iterator[Piece]:
+def _note_pieces(text: str) -> Iterator[Piece]:
     book = parse_notes(text)
     for place in book.places:
         if place == PREFACE:
@@ -266,7 +263,7 @@ def _notes(text: str) -> Iterator[Piece]:
         )
 
 
-def _paragraphs(text: str) -> Iterator[Piece]:
+def _history_pieces(text: str) -> Iterator[Piece]:
     for paragraph in _ENTRIES.split(text):
         if paragraph.strip():
             dated = _DATED.search(paragraph)

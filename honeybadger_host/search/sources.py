@@ -82,7 +82,7 @@ def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source,
         folders: filled with the folders of entries, below the home folder.
     """
     for name in (MEMORY, HISTORY):
-        yield from _look(home, f"groups/{group}/{name}")
+        yield from _single(home, f"groups/{group}/{name}")
     yield from _walk(home, f"data/sessions/{group}", None)
     yield from _walk(home, f"data/context/{group}", None)
     yield from _walk(home, f"groups/{group}/memory", folders)
@@ -133,7 +133,7 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
+def _single(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
     source = source_of(file)
     try:
         status = os.stat(home / file, follow_symlinks=False)

@@ -170,7 +170,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def tokens_of(characters: int, ascii_characters: int) -> int:
-    """Return the estimate for a text of so many characters; the two numbers of joined texts add up."""
+    """Return the estimate for a text with these numbers of characters; those of joined texts add up."""
     return ascii_characters // 4 + characters - ascii_characters
 
 

@@ -103,5 +103,5 @@ def test_only_an_appended_note_is_read(index: Index, tmp_path: Path, monkeypatch
     index.touch(FILE)
     assert len(indexed(index)) == 1001
     assert read == ["- one more"]
-    index._emptied()
+    index._start_over()
     assert index._writer._grown == {}
