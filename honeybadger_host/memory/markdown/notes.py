@@ -95,13 +95,13 @@ class NoteBook:
         """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
-            note = self.notes[place]
-            if _is_deleted(note):
-                continue
-            end = note.find("\n")
-            author = _author_in(note[:end] if end >= 0 else note)
-            if self.edited and author != NOBODY and (edited := self.edited.get(note.strip())) is not None:
-                author = edited.author
+            heading, _, body = self.notes[place].partition("\n")
+            author = _author_in(heading)
+            if author != NOBODY:
+                if not body.strip():
+                    continue  # a person deleted its text
+                if self.edited and (edited := self.edited.get(self.notes[place].strip())) is not None:
+                    author = edited.author
             places[author].append(place)
         if self.preface.strip():
             places[NOBODY].append(PREFACE)
