@@ -72,7 +72,7 @@ class Document:
     has_failed: bool = False
     is_checked: bool = True
     is_written: bool = False
-    half: Half | None = None
+    begun_save: BegunSave | None = None
     hash: hashlib._Hash | None = None
     overtaken: list[tuple[Edit, bytes]] = field(default_factory=list)
 
@@ -101,7 +101,7 @@ class Document:
         self.unkept_seq = self.unkept_seq or row.seq
 
 
-class Half(NamedTuple):
+class BegunSave(NamedTuple):
     """A save that may go on: what it replaced, and what it was made from.
 
     Args:
@@ -115,7 +115,7 @@ class Half(NamedTuple):
     before: bytes
     after: bytes
 
-    def is_begun(self, now: float, text: bytes, newest: bytes) -> bool:
+    def is_continued_by(self, text: bytes, newest: bytes, now: float) -> bool:
         """Return whether `text` continues this save.
 
         It does not if it has anything that the newest version added: then its author read the file again.
@@ -133,7 +133,7 @@ class Found(NamedTuple):
         data: None: it is gone.
         base: version that it was made from.
         newest: the newest version when it was found; `merged` is what the save makes of it.
-        half: the beginning of this save that was taken for all of it.
+        begun_save: the beginning of this save that was taken for all of it.
     """
 
     file: str
@@ -143,4 +143,4 @@ class Found(NamedTuple):
     base: bytes
     newest: bytes
     merged: bytes
-    half: Half | None = None
+    begun_save: BegunSave | None = None

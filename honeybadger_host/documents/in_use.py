@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.document import Document, Rules, is_json
-from honeybadger_host.documents.merge_json import is_json_object
+from honeybadger_host.documents.merge_json import object_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.safe_files import (
@@ -71,7 +71,7 @@ class DocumentsInUse:
         if not is_json(file):
             return True
         rules = self.rules(file)
-        return is_json_object(data) and (rules is None or rules.is_version(data))
+        return object_in(data) is not None and (rules is None or rules.is_version(data))
 
     def as_version(self, file: str, data: bytes, newest: bytes) -> bytes:
         """Return the content of a file; derived members have the values of the newest version."""

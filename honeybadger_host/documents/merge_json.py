@@ -16,12 +16,13 @@ from honeybadger_host.journal.line_hunks import alike
 _MISSING: Final = object()
 
 
-def is_json_object(data: bytes) -> bool:
-    """Return whether a file holds a JSON object."""
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """Return the members of a JSON object, or None if a file holds anything else."""
     try:
-        return isinstance(orjson.loads(data.removeprefix(BOM)), dict)
+        value = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError:
-        return False
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
@@ -32,11 +33,10 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     """
     if saved in (base, newest):
         return newest
-    if newest == base or not (saved and newest and is_json_object(newest)):
+    was, now, mine = (object_in(text) for text in (base, newest, saved))
+    if newest == base or now is None or mine is None:
         return saved
-    was = orjson.loads(base.removeprefix(BOM)) if is_json_object(base) else {}
-    now, mine = (orjson.loads(text.removeprefix(BOM)) for text in (newest, saved))
-    merged = _merged(was, now, mine)
+    merged = _merged(was or {}, now, mine)
     if merged in (now, mine):
         return newest if merged == now else saved
     return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -50,7 +50,7 @@ def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> by
     out.
     """
     now, mine = (values_in(text) for text in (newest, saved))
-    values = {one: values_in(one) for one in candidates if is_json_object(one)}
+    values = {one: values_in(one) for one in candidates if object_in(one) is not None}
     read = mine & reduce(or_, values.values(), Counter())
     typed = b"".join(value for _, value in mine - read)
     places = {place for place, _ in mine}
@@ -71,7 +71,7 @@ def values_in(data: bytes) -> Counter[tuple[str, bytes]]:
     An element of a list without ids is at a place of its own, which ends with it.
     """
     found: Counter[tuple[str, bytes]] = Counter()
-    waiting: list[tuple[str, Any]] = [("", orjson.loads(data.removeprefix(BOM)) if is_json_object(data) else {})]
+    waiting: list[tuple[str, Any]] = [("", object_in(data) or {})]
     while waiting:
         place, value = waiting.pop()
         members = _by_id(value) if isinstance(value, list) else value

@@ -74,14 +74,10 @@ class Batch:
         if isinstance(change, FileWritten | FileRemoved | NotesRevised):
             return row_offset(change)
         if self._documents.covers(file):
-            if file not in self._hashes:
-                known = self._documents.hash_of(file)
-                self._hashes[file] = known or hashlib.sha256()
-                if known is None:
-                    self._hashes[file].update(change.data)
-                    return 0
-            self._hashes[file].update(change.data)
-            return fingerprint_of(self._hashes[file].digest())
+            known = self._hashes.get(file) or self._documents.hash_of(file)
+            self._hashes[file] = after = known or hashlib.sha256()
+            after.update(change.data)
+            return 0 if known is None else fingerprint_of(after.digest())
         offset = self._ends[file]
         self._ends[file] += len(change.data)
         return offset

@@ -12,9 +12,9 @@ from typing import Final
 
 from honeybadger_host.documents.document import (
     MAX_SAVE_SECONDS,
+    BegunSave,
     Document,
     Found,
-    Half,
     is_json,
     merged_as,
 )
@@ -25,8 +25,8 @@ from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import (
     MAX_CANDIDATES,
+    EarlierText,
     Saved,
-    Version,
     read_events,
     versions_back,
 )
@@ -221,23 +221,24 @@ class Saves:
         """Return the version that a save was made from, and the result of merging it into the newest version."""
         with self._in_use.lock:
             document = self._in_use.load(file)
-            newest, on_disk, half, seq = bytes(document.text), document.on_disk, document.half, document.seq
+            newest, on_disk, begun, seq = bytes(document.text), document.on_disk, document.begun_save, document.seq
             in_file = document.pending_seq - 1 if document.pending_seq else seq
-            lately = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
+            recent = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
         found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
         if data == on_disk:
             return found
         text = self._in_use.as_version(file, data or b"", newest)
         now = self._wall()
-        if half is not None and half.is_begun(now, text, newest):
-            whole = merged_as(file, half.after, newest, half.before)  # as if the first half had not been saved
-            return found._replace(base=half.base, merged=merged_as(file, half.base, whole, text), half=half)
+        if begun is not None and begun.is_continued_by(text, newest, now):
+            whole = merged_as(file, begun.after, newest, begun.before)  # as if its beginning had not been saved
+            merged = merged_as(file, begun.base, whole, text)
+            return found._replace(base=begun.base, merged=merged, begun_save=begun)
         saved_at = now if signature is None else min(now, _stamp_of(signature))
         reader, since = self._in_use.reader, int((saved_at - NEAREST_SECONDS) * 1000)
         events = read_events(reader, file, since, seq)
-        lately += reader.saved(file, since)
-        lately = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in lately]
-        same = next((one for one in lately if data is not None and one.text == text), None)
+        recent += reader.saved(file, since)
+        recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]
+        same = next((one for one in recent if data is not None and one.text == text), None)
         if same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS:
             return found._replace(base=text)
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
@@ -257,10 +258,10 @@ class Saves:
             return found._replace(base=text, merged=text + b"".join(kept))
         if is_json(file):
             texts = [one.text for one in versions]
-            base = nearest_json([*texts, *(one.text for one in lately)], newest, text)
+            base = nearest_json([*texts, *(one.text for one in recent)], newest, text)
         else:
             saved = Saved(text, newest)
-            base = saved.nearest(saved.candidates(versions, events, lately))
+            base = saved.nearest(saved.candidates(versions, events, recent))
         return found._replace(base=base, merged=merged_as(file, base, newest, text))
 
     # ------------------------------------------------------------------------------------------------------ taking in
@@ -292,7 +293,7 @@ class Saves:
         edits: list[Row] = []
         seen: list[Seen] = []
         gone: list[str] = []
-        lately: list[SavedText] = []
+        recent: list[SavedText] = []
         begun: list[tuple[str, int, bytes]] = []
         done: list[tuple[Found, Document]] = []
         in_use = self._in_use
@@ -307,7 +308,7 @@ class Saves:
             for document in in_use.every():
                 for edit, text in document.overtaken:
                     edits.append(row_of(edit, document.file, self._author_of(os.geteuid())))
-                    lately += [SavedText(document.file, digest_of(text), at, text)] if text else []
+                    recent += [SavedText(document.file, digest_of(text), at, text)] if text else []
                 document.overtaken = []
             for found in some:
                 if signature_of(path_in(self._home, found.file)) != found.signature:
@@ -325,10 +326,10 @@ class Saves:
                     else:
                         gone.append(found.file)
                 if found.data is not None and taken.pending_seq:
-                    lately.append(SavedText(found.file, digest_of(found.data), at, found.data))
+                    recent.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
-            if edits or lately:
-                self._journal.keep_looked(Looked(edits, seen, gone, saved=lately, begun=begun))
+            if edits or recent:
+                self._journal.keep_looked(Looked(edits, seen, gone, saved=recent, begun=begun))
             units_of.cache_clear()
             for found, taken in done:
                 in_use.put(taken)
@@ -355,11 +356,11 @@ class Saves:
         taken.is_checked = not is_rendered or is_json(file)
         if is_same:
             return taken
-        taken.unkept_seq, taken.is_written, taken.half = 0, False, None
+        taken.unkept_seq, taken.is_written, taken.begun_save = 0, False, None
         if found.data is not None and found.data != found.base:
-            half = found.half
-            before = newest if half is None else merged_as(file, half.after, newest, half.before)
-            taken.half = Half(self._wall(), found.data, found.base, before, merged)
+            begun = found.begun_save
+            before = newest if begun is None else merged_as(file, begun.after, newest, begun.before)
+            taken.begun_save = BegunSave(self._wall(), found.data, found.base, before, merged)
         return taken
 
     def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
@@ -387,7 +388,7 @@ def _stamp_of(signature: Signature) -> float:
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
 
 
-def _later_than(text: bytes, versions: Sequence[Version]) -> list[Row] | None:
+def _later_than(text: bytes, versions: Sequence[EarlierText]) -> list[Row] | None:
     """Return the appends after the version that equals a text, oldest first, or None if no version does.
 
     Args:

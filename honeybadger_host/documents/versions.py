@@ -50,7 +50,7 @@ def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Ro
     return sorted(events, key=place_of)
 
 
-class Version(NamedTuple):
+class EarlierText(NamedTuple):
     """A text of a file.
 
     Args:
@@ -63,7 +63,7 @@ class Version(NamedTuple):
     end: int
 
 
-def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[Version]:
+def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[EarlierText]:
     """Yield texts of a file, the newest first, until one is not known.
 
     Args:
@@ -77,7 +77,7 @@ def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[Version]:
             at -= 1
             run.append(row)
         run.reverse()
-        yield Version(text, run, count)
+        yield EarlierText(text, run, count)
         if at == 0 or not text.endswith(added := b"".join(row.data for row in run)):
             return
         text = text[: len(text) - len(added)]
@@ -120,7 +120,7 @@ class Saved:
         return Counter(lines_of(self._newest))
 
     def candidates(
-        self, versions: Sequence[Version], events: Sequence[Row], lately: Sequence[SavedText]
+        self, versions: Sequence[EarlierText], events: Sequence[Row], recent: Sequence[SavedText]
     ) -> Iterator[bytes]:
         """Yield the texts that this one may have been made from, the newest first.
 
@@ -129,7 +129,7 @@ class Saved:
         Args:
             versions: of the file, the newest first.
             events: of the file within the last hour, oldest first.
-            lately: texts that people saved in that time.
+            recent: texts that people saved in that time.
         """
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         has_edits = any(map(is_edit, events))
@@ -155,7 +155,7 @@ class Saved:
             if count >= read and (text or run):  # nobody opens a file that is not there, but before its first note
                 yield _without(text, unread)
         last = events[read - 1] if read else None
-        for one in lately:
+        for one in recent:
             if last is None or (one.at >= last.at and (is_edit(last) or last.data.strip() in one.text)):
                 yield one.text
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import open_new
-from honeybadger_host.journal.connection import connect_to_read, reading
-from honeybadger_host.journal.digests import damaged_in, know_digests, stretches_in
+from honeybadger_host.journal.connection import connect_to_read, read_rows, reading
+from honeybadger_host.journal.digests import CHECKED_AT_ONCE, COLUMNS, NUMBERS, know_digests, row_digest
 from honeybadger_host.journal.opening import bring_forward
 from honeybadger_host.journal.schema import SCHEMA_VERSION, Marks, read_marks, write_marks
 
@@ -61,9 +61,14 @@ def check_journal(path: Path) -> Checked:
 
 
 def stretches(path: Path) -> list[range]:
-    """Return numbers of changes and receipts to be checked together, the newest first. Raises JournalError."""
-    with reading(path) as connection:
-        return stretches_in(connection)
+    """Return numbers of changes and receipts to be checked together, the newest first. Raises JournalError.
+
+    Only existing numbers: a damaged number may be any.
+    """
+    numbers = " UNION ".join(f"SELECT DISTINCT seq / {CHECKED_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
+    query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * CHECKED_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
+    firsts = [number * CHECKED_AT_ONCE for (number,) in read_rows(path, query)]
+    return [range(first, first + CHECKED_AT_ONCE) for first in firsts]
 
 
 def damaged_rows(path: Path, numbers: range) -> list[str]:
@@ -71,11 +76,24 @@ def damaged_rows(path: Path, numbers: range) -> list[str]:
 
     Unreadable ones are among them.
     """
+    damaged: set[str] = set()
     try:
         with reading(path) as connection:
-            return damaged_in(connection, numbers)
+            connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+            connection.execute("BEGIN")  # one moment for all of it
+            for table, columns in COLUMNS.items():
+                number = NUMBERS[table]
+                digests = (
+                    f"SELECT id / 4, digest FROM digests WHERE id BETWEEN 4 * ? AND 4 * ? + 3 AND id % 4 = {number}"  # noqa: S608  constants
+                )
+                rows = f"SELECT {', '.join(columns)} FROM {table} WHERE seq BETWEEN ? AND ?"  # noqa: S608  constants
+                ends = numbers[0], numbers[-1]
+                known = dict(connection.execute(digests, ends))
+                found = {row[0]: row_digest(*row) for row in connection.execute(rows, ends)}
+                damaged |= {f"{table} {seq}" for seq, _ in known.items() ^ found.items()}
     except JournalError as error:
         return [f"{numbers[0]} to {numbers[-1]}: {error}"]
+    return sorted(damaged)
 
 
 def read_position(path: Path) -> JournalPosition:

@@ -11,6 +11,7 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, versions
+from honeybadger_host.documents.merge_json import object_in
 from honeybadger_host.journal.changes import REMOVED
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.reader import read_request
@@ -78,7 +79,7 @@ def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Bla
         held: the content of its file now.
     """
     members = _members(journal, file, LAST_SEQ)
-    return _changed(members, json_object(held or b""), NOT_YET, defaultdict(list))
+    return _changed(members, object_in(held or b"") or {}, NOT_YET, defaultdict(list))
 
 
 def _members(journal: Path, file: str, until: int) -> dict[str, Blamed]:
@@ -93,7 +94,7 @@ def _members(journal: Path, file: str, until: int) -> dict[str, Blamed]:
         if event is not None and not members and (moved := _moved_from(journal, event)) is not None:
             members = _members(journal, moved.file, moved.seq - 1)
         origin: Origin = NOT_KEPT if is_lost and event is not past.rows[0] else event or BEFORE
-        members = _changed(members, json_object(now.text), origin, gone)
+        members = _changed(members, object_in(now.text) or {}, origin, gone)
         is_lost = False
     return members
 
@@ -125,12 +126,3 @@ def _changed(
         else:
             found[name] = Blamed(text, gone[name, text].pop() if is_back and gone[name, text] else origin)
     return found
-
-
-def json_object(text: bytes) -> dict[str, Any]:
-    """Return the members of a JSON object; none if the text is anything else."""
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

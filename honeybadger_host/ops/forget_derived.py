@@ -9,11 +9,11 @@ from typing import Any
 
 from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.documents.merge_json import object_in
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.journal.atomic_files import read_whole
 from honeybadger_host.journal.reader import read_turns_behind
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.blame import json_object
 from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.markdown.summary_parts import part_of
@@ -94,7 +94,7 @@ def put_into_document(before: bytes, after: bytes) -> list[str]:
 
 
 def _texts_put(data: bytes) -> list[str]:
-    document = json_object(data)
+    document = object_in(data) or {}
     environment = document.get("last_known_environment")
     shaped = [
         document.get("system_state"),
@@ -129,7 +129,9 @@ def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
 
 def taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
     """Yield the facts of an entry from which enrichment made entries."""
-    for operation in operations_of(json_object(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"")):
+    for operation in operations_of(
+        object_in(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"") or {}
+    ):
         if operation.get("state") == "applied":
             yield from str(operation.get("result") or "").split("\n")
 
@@ -142,7 +144,7 @@ def operations_of(proposal: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _proposals(home: Path, group: str) -> Iterator[Mapping[str, Any]]:
     for file in files_of(home, group):
         if file.startswith(f"groups/{group}/proposals/"):
-            yield json_object(read_whole(home / file) or b"")
+            yield object_in(read_whole(home / file) or b"") or {}
 
 
 def _covered(proposal: Mapping[str, Any]) -> Collection[int]:
