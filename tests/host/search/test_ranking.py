@@ -60,6 +60,13 @@ def test_a_date_finds_what_was_said_then(question: str, first: int) -> None:
     assert found(corpus, question)[0] == first
 
 
+def test_the_number_of_a_day_tells_days_apart() -> None:
+    days = (3, 12, 24)
+    corpus = corpus_of(*(entry(day, f"there is a concert on {day} December") for day in days))
+    for day in days:
+        assert found(corpus, f"What is on {day} December?")[0] == day
+
+
 def test_a_statement_with_a_question_can_answer() -> None:
     told = "My sister Ruth has bought a boat and I am to sail it home from Cork in May with two friends who have never "
     told += "sailed before, one of them gets seasick on a swing. Can you help me with a plan for it?"
