@@ -13,7 +13,7 @@ from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, So
 
 NAME: Final = "claude"
 _PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
-_MEMORIES: Final = re.compile(r"(?:.*/)?memories\.json")
+_MEMORIES: Final = re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json")
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 

@@ -241,7 +241,8 @@ def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, t
     files = {
         "conversations.json": [talk, {"uuid": "5", "chat_messages": None}],
         "projects.json": [{"uuid": "p1", "name": "Trip", "prompt_template": "You plan trips.", "docs": [document]}],
-        "memories.json": [{"conversations_memory": "Likes the north.", "project_memories": {"p1": "In June."}}],
+        "memories.json": [{"conversations_memory": "Likes the north.", "project_memories": {}}],
+        "memories/a1.json": {"conversations_memory": "", "project_memories": {"p1": "In June."}},
     }
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
         for name, value in files.items():
