@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 import structlog
 
 from honeybadger_host.documents.history import Past, Version, read_pasts, version_at, versions
 from honeybadger_host.errors import HomeError, WorldFailed
-from honeybadger_host.files.safe_files import closing_fd, make_folders, path_in, replace
+from honeybadger_host.files.safe_files import make_folders, path_in, replace, sync_all
 from honeybadger_host.journal.atomic_files import WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.journal.changes import REMOVED
 from honeybadger_host.journal.connection import connect, reading, transaction
@@ -26,8 +24,6 @@ from honeybadger_host.journal.schema import FILES_BEHIND, LAST_SEQ, Marks, Row, 
 from honeybadger_host.memory.forgotten_files import REPLACED
 
 log = structlog.get_logger()
-
-_SYNCED_AT_ONCE: Final = 32
 
 
 def place_files(home: Path, journal: Path) -> int:
@@ -44,7 +40,7 @@ def place_files(home: Path, journal: Path) -> int:
         behind: dict[str, int] = dict(connection.execute(query, (since,)))
         seen = [file for (file,) in connection.execute("SELECT file FROM seen WHERE text IS NOT NULL")]
     names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(path_in(home, file)))))
-    placed, unsettled, written = 0, dict[str, int](), set[Path]()
+    unsettled, written = dict[str, int](), list[Path]()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     try:
         for past in read_pasts(journal, list(names)):
@@ -56,10 +52,8 @@ def place_files(home: Path, journal: Path) -> int:
                 if past.file in behind:
                     unsettled[past.file] = behind[past.file]
             elif _place(home, past, wanted.text if wanted.is_there else None, stamp):
-                path = path_in(home, past.file)
-                written |= {path, *(folder for folder in path.parents if folder.is_relative_to(home))}
-                placed += 1
-        _sync(written)
+                written.append(path_in(home, past.file))
+        sync_all(written, home)
     except OSError as error:
         raise HomeError(
             f"{error.filename}: {error.strerror}: the files of the home cannot be brought up to date"
@@ -69,7 +63,7 @@ def place_files(home: Path, journal: Path) -> int:
     with closing(connect(journal)) as writer, transaction(writer, journal) as connection:
         write_marks(connection, Marks(last, unsettled), read_marks(connection))
         connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
-    return placed
+    return len(written)
 
 
 def wanted_of(past: Past) -> Version:
@@ -120,15 +114,3 @@ def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
         make_room(path)
         replace(path, text, is_durable=False)
     return True
-
-
-def _sync(paths: Collection[Path]) -> None:
-    """Make files and folders durable, many at once. Raises OSError."""
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
-        for _ in pool.map(_sync_one, paths):
-            pass
-
-
-def _sync_one(path: Path) -> None:
-    with suppress(FileNotFoundError), closing_fd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
-        os.fsync(fd)

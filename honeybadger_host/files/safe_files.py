@@ -14,7 +14,8 @@ import re
 import signal
 import stat
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,6 +30,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 BOM: Final = b"\xef\xbb\xbf"
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]{0,8})\.tmp")
+_SYNCED_AT_ONCE: Final = 32
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
@@ -408,6 +410,22 @@ def _is_another_running(pid: int) -> bool:
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable. Raises OSError."""
     with closing_fd(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
+        os.fsync(fd)
+
+
+def sync_all(files: Iterable[Path], below: Path) -> None:
+    """Make files durable, and the folders above them up to `below`, many at once. Raises OSError."""
+    paths: set[Path] = set()
+    for file in files:
+        paths |= {file, *(folder for folder in file.parents if folder.is_relative_to(below))}
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+        for _ in pool.map(_sync_one, paths):
+            pass
+
+
+def _sync_one(path: Path) -> None:
+    # The home itself may be a link.
+    with contextlib.suppress(FileNotFoundError), closing_fd(os.open(path, _READ & ~os.O_NOFOLLOW)) as fd:
         os.fsync(fd)
 
 

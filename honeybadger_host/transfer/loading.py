@@ -20,7 +20,7 @@ from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.group_places import folders_of, single_files_of
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock
-from honeybadger_host.files.safe_files import make_folders
+from honeybadger_host.files.safe_files import make_folders, sync_all
 from honeybadger_host.journal.connection import SharedLog
 from honeybadger_host.journal.edits import Seen, digest_of
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting
@@ -187,8 +187,8 @@ class _Loader:
         self._tell("checking")
         found = self.check()
         self._tell("copying files")
-        for _ in self._file_lines(to=self._home):
-            pass
+        lines = self._file_lines(to=self._home)
+        sync_all((staged_file(self._home, file_of(line.file, self._group)) for line in lines), self._home)
         with closing(InjectionLedger(self._home)) as ledger:
             ledger.take_in(self._group, self._recalled())
         self._tell("writing the journal")
@@ -249,7 +249,6 @@ class _Loader:
                 out.flush()
                 os.fchmod(out.fileno(), 0o600)
                 os.utime(out.fileno(), ns=(line.mtime_ns or 0, line.mtime_ns or 0))
-                os.fsync(out.fileno())
 
     def _seen(self) -> Iterator[Seen]:
         """Yield people's files as the host last saw them, so that it notices later edits."""
