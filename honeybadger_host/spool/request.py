@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _LINK_REFUSED_SECONDS = 60.0  # how long the other names of a refused file are refused; longer than a pass takes
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
-# What the operator, too, is refused in a group that went to another home: its agents would never see the result.
+# In a group that went to another home the operator is refused turns and these, too: its agents never see the result.
 _FOR_ITS_AGENTS: Final = ("consolidate", "dream", "import_records", "run_task")
 _LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
@@ -312,7 +312,7 @@ class RequestReader:
         kind = types.get(envelope.type)
         if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
             raise _forbidden("type", f"only the operator may ask for {envelope.type}: see honeybadger-host --help")
-        is_refused = inbox.sender != OPERATOR or envelope.type in _FOR_ITS_AGENTS
+        is_refused = inbox.sender != OPERATOR or request.is_turn or envelope.type in _FOR_ITS_AGENTS
         if is_refused and (went := self.moved(inbox.group)) is not None:
             raise Refusal("not_found", went, field="group")
         if (why_not := self.forbids(inbox.sender, envelope.type)) is not None:

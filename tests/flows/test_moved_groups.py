@@ -29,6 +29,9 @@ def test_a_moved_group_says_where_it_went(host: HostProcess, home: Path) -> None
     for number, (kind, members) in enumerate([("update_memory", {"content": "lost"}), ("get_context", {})]):
         reply = shop.ask(f"m{number}", request(f"m{number}", kind, payload=members))
         assert_refused(reply, "not_found", says=f"another home: {WHERE}", field="group")
+    operator = RawSender(home, "shop", sender="operator").make()
+    operator.say("t1", "as on the page")
+    assert_refused(operator.reply("t1"), "not_found", says=f"another home: {WHERE}", field="group")
     other.do("o1", content="of another group")
     assert WHERE in run_cli("doctor", home=home).stdout
     assert "before it went" in cli_text("context", "shop", home=home)
