@@ -79,8 +79,9 @@ class ChangedFiles:
         return folders
 
     def sweep_changed(self) -> Iterator[None]:
-        """Touch changed texts, and added or removed JSON files; yield now and then."""
+        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
         self._touch_gone()
+        self._documents.touch_changed()
         files = self._texts()
         for start in range(0, len(files), _FILES_AT_ONCE):
             self._compare(files[start : start + _FILES_AT_ONCE])
