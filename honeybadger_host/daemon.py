@@ -230,13 +230,13 @@ async def _shut_down(host: Host) -> None:
     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the pipeline
         await turn_queue.ended.wait()
     if grace.cancelled_caught:
-        log.warning("turns.grace_over", turns=turn_queue.running, now_what="the next start goes on with them")
+        log.warning("turns.grace_over", turns=turn_queue.running, now_what="the next start continues them")
         turn_queue.cancel()
     host.pipeline.stop()
     with anyio.move_on_after(seconds * (1 - _GRACE_OF_TURNS)) as grace:
         await host.pipeline.ended.wait()
     if grace.cancelled_caught:
-        log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
+        log.warning("host.grace_over", now_what="the next start answers the requests that are still open")
 
 
 def _settle_all(host: Host) -> None:

@@ -253,7 +253,7 @@ class Chat:
         match error:
             case Unavailable() | RateLimited():
                 later = "" if error.retry_after_seconds is None else f" In {error.retry_after_seconds:g} s."
-                text = f"No answer: {_sentence(str(error).removesuffix(', ask again with the same id'))} {again}{later}"
+                text = f"No answer: {_sentence(str(error).removesuffix(', so you may ask again'))} {again}{later}"
             case ReplyTimeout():
                 text = f"No answer after {error.waited_seconds:g} s; {_sentence(error.state)} {again}"
             case Internal():
@@ -316,7 +316,7 @@ class Chat:
             self._failed("An agent's name has letters, digits, - and _.", 2)
             return
         self.agent = name or None
-        self._told(f"{name} answers from now on." if name else "The host chooses who answers.")
+        self._told(f"From now on the agent {name} answers." if name else "The host chooses who answers.")
 
     def choose_session(self, name: str) -> None:
         if name and not SESSION.fullmatch(name):

@@ -272,7 +272,9 @@ class ProviderModel:
     def _end(self, stream: StreamedResponse) -> ModelSaid | _Failure:
         response = stream.get()
         if response.finish_reason is None:
-            return _Failure("the answer broke off before its end; ask again, or see what is between", is_passing=True)
+            return _Failure(
+                "the answer broke off before its end: does a proxy between you and the model cut it?", is_passing=True
+            )
         text = "".join(part.content for part in response.parts if isinstance(part, parts.TextPart))
         calls = tuple(
             ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
@@ -310,9 +312,11 @@ class ProviderModel:
             case failed.ModelRateLimitError():
                 pause = error.retry_after
                 later = "later" if pause is None else f"in {pause:g} s"
-                return _Failure(f"{at} is asked too often: again {later}{said}", is_passing=True, pause_seconds=pause)
+                return _Failure(
+                    f"{at} is asked too often: try again {later}{said}", is_passing=True, pause_seconds=pause
+                )
             case failed.ModelUnavailableError() | failed.ModelServerError():
-                why = f"{at} failed{_status(error)}: again later{said}"
+                why = f"{at} failed{_status(error)}: try again later{said}"
                 return _Failure(why, is_passing=True, pause_seconds=error.retry_after)
             case failed.ModelTimeoutError(phase="connect") | failed.ModelConnectionError(phase="connect"):
                 return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
@@ -322,7 +326,7 @@ class ProviderModel:
                 most = seconds * MAX_CALL_TIMEOUTS
                 return _Failure(f"the answer was not complete after {most:g} s", is_passing=True)
             case failed.ModelConnectionError() | httpx2.TransportError():
-                return _Failure(f"the connection to {at} broke off; ask again", is_passing=True)
+                return _Failure(f"the connection to {at} broke off", is_passing=True)
             case failed.ModelHTTPError() | failed.ModelRequestRejectedError():
                 return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
             case _:

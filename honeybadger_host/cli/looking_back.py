@@ -103,7 +103,7 @@ def file_of(home: Path, group: str, file: str) -> str:
         events = read_log(journal_of(home), LogFilter(group, file=named or f"{file}.json"), 9)
         found = [event.file for event in events if document_group(event.file) == group]
     if not found:
-        raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
+        raise NotFound(f"{group} has no file or entry {file!r}: `honeybadger-host log {group}` shows the names")
     return found[0]
 
 

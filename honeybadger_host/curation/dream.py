@@ -193,9 +193,9 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
         return
     names = tuple(entry.id for entry in entries)
     is_found = all(any((one, other) in likes for other in names) for one in names)
-    waits = "" if is_found else "code does not find them alike"
+    waits = "" if is_found else "code does not find these entries similar"
     if len(result) > _MAX_JOIN:
-        waits = f"it would have {len(result)} characters, {_MAX_JOIN} at most are joined without you"
+        waits = f"the merged entry has {len(result)} characters: one of more than {_MAX_JOIN} needs your decision"
     category, why = entries[0].category, "the model says that they belong together"
     yield Operation(n=1, op="merge", sources=names, result=result, category=category, waits=waits, why=why)
 

@@ -141,7 +141,7 @@ def _too_few(operation: Operation, known: Known) -> str | None:
     found = max(Counter(sender for sender, _ in said).values(), default=0)
     if found >= THRESHOLDS[strength]:
         return None
-    return f"{found} of {THRESHOLDS[strength]} turns of one person: a {strength} preference needs so many"
+    return f"a {strength} preference needs {THRESHOLDS[strength]} turns of one person; this one has {found}"
 
 
 def _forgotten(operation: Operation, known: Known) -> str | None:
@@ -155,7 +155,7 @@ def _forgotten(operation: Operation, known: Known) -> str | None:
 def _no_change(operation: Operation, known: Known) -> str | None:
     """Memory already has the text, so there is nothing to do now or later."""
     is_there = operation.op == "add" and folded(words_of_fact(operation.result or "")) in known.said
-    return "it says what is there already" if is_there else None
+    return "memory already has this text" if is_there else None
 
 
 GATES: Final[Mapping[GateName, Callable[[Operation, Known], str | None]]] = {

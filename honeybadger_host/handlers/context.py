@@ -69,7 +69,7 @@ class ContextHandler:
         if payload.agent is None:
             return NOBODY
         if (identity := self.identity_of(payload.agent)) == NOBODY:
-            why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
+            why = f"there is no agent {payload.agent!r}: `honeybadger-host status --json` lists them"
             raise Refusal("not_found", why, field="payload.agent")
         return identity
 

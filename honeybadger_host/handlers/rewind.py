@@ -78,7 +78,7 @@ def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
     first = read_first(journal, group)
     if to != "0" and first is not None and seq < first[0]:
         when = time_stamp(datetime.fromtimestamp(first[1] / 1000, UTC))
-        why = f"{group} had nothing yet then: its first change is {first[0]}, of {when}; 0 takes all of it away"
+        why = f"{group} was empty then: its first change is {first[0]}, of {when}; 0 empties it again"
         raise Refusal("invalid", f"payload.to: {why}", field="payload.to")
 
 

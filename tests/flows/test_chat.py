@@ -152,7 +152,7 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     terminal.say("/bad Don't greet me, answer", "Recorded for turn 2.")
     terminal.say("/good", "Recorded for turn 2.", times=2)
     terminal.say("/bad", "Recorded for turn 2.", times=3)
-    terminal.enter("/agent nobody")
+    terminal.say("/agent nobody", "From now on the agent nobody answers.")
     terminal.say("hello", "there is no agent 'nobody'; there are: assistant")
     terminal.enter("/agent")
     terminal.say("hello again", "Hello to you.", times=2)
@@ -332,6 +332,8 @@ def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory,
     terminal.say("hello", "No answer: ")
     terminal.wait_for("/answer asks again.")
     assert "the model is overloaded" in terminal.text
+    assert "you may ask again" not in terminal.text  # /answer is shorter
+    assert run_agent("ask", "hello", home=home).stderr.endswith("overloaded; nothing was said, so you may ask again\n")
     script(home, HELLO)
     host.restart()
     terminal.say("/answer", "Hello to you.")

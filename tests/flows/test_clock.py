@@ -127,6 +127,6 @@ def test_an_ambiguous_time_after_a_fast_clock_is_refused(
         assert "the changes after 1 have a time later than now, because the clock was ahead" in said
         assert "the clock was ahead" in cli_error("diff", "main", to, home=home, code=2)
     assert stranger.memory_text() == held
-    assert "had nothing yet then" in cli_error("rewind", "main", "--to", "yesterday", home=home, code=2)
+    assert "was empty then" in cli_error("rewind", "main", "--to", "yesterday", home=home, code=2)
     assert cli_json("rewind", "main", "--to", 3, home=home)["files"] == []
     host.stop()

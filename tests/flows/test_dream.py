@@ -266,6 +266,16 @@ def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, h
     assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
 
 
+def test_a_long_merge_waits_and_says_why(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    make_host(answering(home, json.dumps({"join": [["E1", "E2"]]}))).start()
+    for flat in ("kitchen", "cellar"):
+        memory.save(" ".join(f"The {flat} has {n} red chairs." for n in range(20)))
+    (proposal,) = memory.dream()["proposals"]
+    shown = cli_text("review", "show", "main", proposal["id"], home=memory.home)
+    assert "waits: the merged entry has 1" in shown
+    assert "one of more than 1000 needs your decision" in shown
+
+
 def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home: Path, memory: Memory) -> None:
     refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
     make_host(answering(home, json.dumps({"join": [["E1", "E2"]], "refine": [refine]}))).start()
@@ -442,7 +452,9 @@ def test_preferences_need_enough_quoted_turns_of_a_person(make_host: HostFactory
     assert found[card]["metadata"]["requires_user_permission"] == "true"
     assert "requires_user_permission" not in found[short]["metadata"]
     (few,) = [each for each in memory.proposals()[0]["operations"] if each["state"] == "refused"]
-    assert [each["what"].partition(":")[0] for each in few["gates"]["failed"]] == ["2 of 3 turns of one person"]
+    assert [each["what"] for each in few["gates"]["failed"]] == [
+        "a casual preference needs 3 turns of one person; this one has 2"
+    ]
     spent = json.loads((home / "data/consolidated/main.json").read_text())
     assert spent["proposal"] == proposal["id"]
     assert memory.dream()["told"] == "there is nothing to do"  # nothing was said since; no model is asked

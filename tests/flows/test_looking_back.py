@@ -105,7 +105,10 @@ UNKNOWN = (
     (("context", "main", "--as-of", "9" * 60), "there is no change 9999"),
     (("diff", "main", 99999), "there is no change 99999 yet"),
     (("diff", "main", 1, 99999), "there is no change 99999 yet"),
-    (("diff", "main", 1, "--file", "HISTORY.md"), "main has no file or entry 'HISTORY.md'"),
+    (
+        ("diff", "main", 1, "--file", "HISTORY.md"),
+        "main has no file or entry 'HISTORY.md': `honeybadger-host log main` shows the names",
+    ),
     (("diff", "nosuch", 1), "has no group 'nosuch'"),
     (("blame", "nosuch", "MEMORY.md"), "has no group 'nosuch'"),
     (("blame", "main", "summary.md"), "main has no file or entry 'summary.md'"),

@@ -134,7 +134,7 @@ class ChatTurn:
             with self.deps.runtime.under_way.counting(self):
                 await self.ask()
         except ModelFailed as error:
-            raise Refusal("unavailable", f"{error}; nothing was said, ask again with the same id") from None
+            raise Refusal("unavailable", f"{error}; nothing was said, so you may ask again") from None
         except RequestFailed as error:
             raise Refusal(error.code, f"the context: {error}") from None  # type: ignore[arg-type]
         except AgentError as error:

@@ -62,7 +62,8 @@ def test_a_preference_uses_the_turns_own_words() -> None:
     early = decided("casual", 1, 2)
     assert early is not None
     assert early.result == "Short answers, please.\nI said short answers!"
-    assert [each.gate for each in early.gates.failed] == ["too_few"]
+    (few,) = early.gates.failed
+    assert (few.gate, few.what) == ("too_few", "a casual preference needs 3 turns of one person; this one has 2")
     proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(early,))
     assert seen_before([proposal]) == [("main", 1), ("main", 2)]
 
