@@ -80,7 +80,7 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     asked, missing = [], 0.0
     postings = cache(corpus.postings)
     common = common_terms(query.language)
-    heard = _without_saying(_with_guesses(corpus, postings, query), names)
+    heard = _without_saying(_with_guesses(corpus, postings, query, common), names)
     is_name = [not names.isdisjoint(term.forms) for term in heard]
     for term, names_somebody in zip(heard, is_name, strict=True):
         rows, counts, frequency = _found([postings(form) for form in term.forms], alive if corpus.has_dead else None)
@@ -143,12 +143,19 @@ def _found(postings: Sequence[Packed], alive: Mask | None) -> tuple[Rows, Floats
     return rows, counts, max(map(len, postings))
 
 
-def _with_guesses(corpus: Corpus, postings: Callable[[str], Packed], query: Query) -> list[QueryTerm]:
-    """Return the question's terms, with guesses in place of words that the group does not know."""
+def _with_guesses(
+    corpus: Corpus, postings: Callable[[str], Packed], query: Query, common: frozenset[str]
+) -> list[QueryTerm]:
+    """Return the question's terms, with guesses in place of words that the group does not know.
+
+    Args:
+        common: see `common_terms`; they are spelt correctly.
+    """
     heard: dict[str, QueryTerm] = {}
     left = _MAX_GUESSED
     for term in query.terms:
-        is_guessed = left > 0 and not term.is_optional and not any(len(postings(form)) for form in term.forms)
+        may_be_typo = not term.is_optional and common.isdisjoint(term.forms)
+        is_guessed = left > 0 and may_be_typo and not any(len(postings(form)) for form in term.forms)
         left -= is_guessed
         for each in (guesses(term, corpus.known) if is_guessed else ()) or [term]:
             if each.forms[0] not in heard or not each.is_optional:

@@ -170,6 +170,8 @@ def test_a_typo_in_an_unknown_word_is_forgiven() -> None:
     assert found(corpus, "typsecript") == [1]
     assert found(corpus, "mongod") == [2]
     assert found(corpus, "mango") == []
+    corpus.add([entry(4, "the persona file")])
+    assert found(corpus, "a person") == []  # a common word is no typo
 
 
 def test_a_date_outranks_common_words() -> None:

@@ -20,6 +20,7 @@ from honeybadger_host.search.language.analyzer import (
     SAYING_TERMS,
     Query,
     analyse_query,
+    common_terms,
     document_terms,
     length_in_words,
 )
@@ -89,7 +90,11 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
     terms = [
         heard
         for term in query.terms
-        for heard in ([term] if vocabulary & set(term.forms) else guesses(term, vocabulary.intersection) or [term])
+        for heard in (
+            [term]
+            if (vocabulary | common_terms(query.language)) & set(term.forms)
+            else guesses(term, vocabulary.intersection) or [term]
+        )
     ]
     others = [term for term in terms if not named & set(term.forms)]
     if named and all(SAYING_TERMS & set(term.forms) for term in others):
