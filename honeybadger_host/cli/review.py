@@ -157,7 +157,8 @@ def _row(row: Mapping[str, Any]) -> str:
     if row.get("problem"):
         return f"{row['id']}  cannot be read: {row['problem']}"
     about = f"  session {row['session']}" if row.get("session") else ""
-    return f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {_counts(row)}"
+    counts = _counts(row) or "struck or taken back"
+    return f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {counts}"
 
 
 def _told(action: str, result: Mapping[str, Any]) -> str:

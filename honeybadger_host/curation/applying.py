@@ -147,6 +147,7 @@ class _Decision:
         self._changes: list[Change] = []
         self._retired: list[Retired] = []
         self._added: list[Added] = []
+        self._is_overtaken = False  # another proposal has consolidated the session as far
         self._used: set[str] = set()  # ids that operations changed or retired so far, and files that they wrote
 
     def outcome(self) -> Outcome:
@@ -160,6 +161,8 @@ class _Decision:
                 text = f"{self._history_head(operation)}\n{self._told(operation)}\n\n"
                 self._changes.append(Added.of("history", self._group, text.encode()))
                 states[operation.n] = "applied"
+            elif operation.op == "write_summary" and self._is_overtaken:
+                states[operation.n] = "stale"  # it would replace the summary of later turns
             elif operation.op == "write_summary":
                 part = self._write_summary(operation, before.part)
                 mark = mark if part is None else mark.model_copy(update={"part": part})
@@ -323,7 +326,11 @@ class _Decision:
         return FileWritten(self._group, "entry", file, dump_entry(entry), None)
 
     def _mark(self) -> Watermark:
-        """Return the session's present watermark. Raises Refusal if another proposal has moved it as far."""
+        """Return the session's present watermark.
+
+        Raises:
+            Refusal: another proposal has moved it as far, and nothing is left to apply.
+        """
         proposal, nowhere = self._proposal, Watermark(turn=0)
         if proposal.session is None:
             return nowhere
@@ -332,11 +339,12 @@ class _Decision:
         except ValueError:
             return nowhere
         is_as_far = mark.turn >= (proposal.last_turn or 0) > 0 and mark.proposal != proposal.id
-        is_late = self._applying.kept is None or any(each.op == "write_summary" for each in self._applying.chosen)
-        is_again = (proposal.first_turn, proposal.last_turn) in mark.again
-        if is_as_far and is_late and not is_again and self._applying.chosen:
-            why = f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
-            raise Refusal("conflict", why)
+        chosen = self._applying.chosen
+        is_late = self._applying.kept is None or all(each.op == "write_summary" for each in chosen)
+        self._is_overtaken = is_as_far and (proposal.first_turn, proposal.last_turn) not in mark.again
+        if self._is_overtaken and is_late and chosen:
+            done = f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
+            raise Refusal("conflict", f"{done}: this summary would replace a newer one; strike it")
         return mark
 
     def _moved(self, before: Watermark, mark: Watermark) -> Sequence[Change]:

@@ -181,6 +181,24 @@ def test_answered_texts_count_only_where_people_said_them(make_host: HostFactory
     )
 
 
+def test_an_overtaken_summary_blocks_no_other_operation(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, {**TEXTS, "memory_update": "## Dates\n- Ann hates Lisbon.\n"})).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    name = talk.mark["proposal"]
+    (overtaken,) = [
+        each["n"] for each in talk.proposal()["operations"] if each["result"] == TEXTS["conversation_summary"]
+    ]
+    talk.fill(17)
+    talk.is_consolidated(12)
+    assert "would replace a newer one; strike it" in cli_error("review", "accept", "main", name, overtaken, home=home)
+    accepted = review(home, "accept", "main", name)
+    assert (accepted["waiting"], accepted["stale"]) == (0, 1)
+    assert "- Ann hates Lisbon.\n" in talk.file("MEMORY.md")
+    assert TEXTS["history_entry"] in talk.file("HISTORY.md")
+    assert TEXTS["conversation_summary"] not in talk.file("summary.md")
+
+
 def test_wanted_prose_is_written_and_marked_as_the_models(make_host: HostFactory, home: Path, talk: Talk) -> None:
     answer = {**TEXTS, "memory_update": "- Ann hates Lisbon.\n"}
     make_host(scripted(home, answer) | {"curation.prose": True}).start()
@@ -410,6 +428,7 @@ def test_reverting_a_consolidation_moves_its_watermark_back(
     assert "Lisbon" not in talk.file("MEMORY.md")
     assert talk.file("archive/MEMORY.md") == ""
     assert "taken back" in talk.file("HISTORY.md")
+    assert cli_text("review", "list", "main", "--all", home=home).endswith("struck or taken back\n")
     again = run_cli("review", "revert", "main", name, "--home", str(home))
     assert "nothing of proposal" in again.stderr
     assert again.returncode == 1
