@@ -167,7 +167,12 @@ class Agents:
                 if before is not None:
                     found[agent_id] = before
                 if self.problems.get(file) != why:
-                    log.error("agent.refused", file=file, why=why, now_what="mend it; until then it is as it was")
+                    log.error(
+                        "agent.refused",
+                        file=file,
+                        why=why,
+                        now_what="mend it; until then its last good version is used, if any",
+                    )
         if self.default not in found:
             found[self.default] = _built_in(self.default)
         self._stamps, self.problems = stamps, problems

@@ -67,6 +67,7 @@ _SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
 _HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
 
 _SAVED: Final = "I saved this: "
+_NOT_YET: Final = "This is not saved yet. "
 _FOUND: Final = "This is what I remember:"
 _NOTHING: Final = "I remember nothing about that."
 _WHAT_I_AM: Final = (
@@ -151,6 +152,8 @@ def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> 
     if first.call.name != "search_memory":
         if not first.ok:
             return f"I could not save this: {first.content}"
+        if first.content.startswith("It waits for review"):
+            return _NOT_YET + first.content
         content = str(orjson.loads(first.call.arguments)["content"])
         is_as_said = "Made harmless" not in first.content  # else it may hold a credential
         return _SAVED + (content if is_as_said else first.summary)
@@ -178,7 +181,7 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
             if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue
             text = hit["text"].strip().removeprefix("- ")  # a note of one line is a list item
-            is_own = text.startswith((_SAVED, _FOUND, _NOTHING, _WHAT_I_AM[:20], _HOW_TO_FORGET[:20]))
+            is_own = text.startswith((_SAVED, _NOT_YET, _FOUND, _NOTHING, _WHAT_I_AM[:20], _HOW_TO_FORGET[:20]))
             if is_said and (is_own or is_question(text) or text.split() == asked.split()):
                 continue
             count += 1

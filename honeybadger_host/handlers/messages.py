@@ -45,7 +45,7 @@ def send_message(
         for name in payload.to or ():
             if name not in known:
                 there_are = listed(sorted(known))
-                why = f"payload.to: nobody in this group is called {name}; there are: {there_are}; leave it out for all"
+                why = f"payload.to: this group has no {name}; there are: {there_are}; leave it out for all"
                 raise Refusal("not_found", why, field="payload.to")
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:

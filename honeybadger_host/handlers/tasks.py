@@ -94,7 +94,7 @@ def why_without_model(agent: str, model: str) -> str | None:
     if model != "offline":
         return None
     return (
-        f"it does not run: agent {agent} has only the offline model, which cannot do tasks; choose a model with "
+        f"agent {agent} has only the offline model, which cannot do tasks; choose a model with "
         f"model.name or in {AGENTS_FOLDER}/{agent}.json, see docs/models.md"
     )
 

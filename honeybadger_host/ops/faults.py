@@ -52,7 +52,7 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
         ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
         ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),
-        ("warning", "agent as it was before", [f"{file}: {why}" for file, why in refused.items()], "mend its files"),
+        ("warning", "agent file is not used", [f"{file}: {why}" for file, why in refused.items()], "mend it"),
         ("warning", "task does not run", (status.get("tasks") or {}).get("refused", ()), "mend its file"),
     )
     for level, what, found, now_what in lists:

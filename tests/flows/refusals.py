@@ -267,7 +267,7 @@ REFUSED: dict[str, list[Row]] = {
     ],
     "send_message": [
         ({"content": "\u200b \n"}, "invalid", "payload.content", "blank"),
-        ({"content": "hi", "to": ["bob"]}, "not_found", None, "nobody in this group is called bob; there are: asker"),
+        ({"content": "hi", "to": ["bob"]}, "not_found", None, "this group has no bob; there are: asker"),
     ],
     "delegate_to_agent": [
         ({"agent": "cook", "task": "x"}, "forbidden", None, "no delegates_to in config/agents/"),

@@ -173,7 +173,7 @@ def test_the_operator_sees_agents_turns_and_their_faults(home: Path, host: HostP
     wait_for(lambda: "config/agents/keeper.json" in status_of(host.home)["agents"]["refused"])
     shown = run_cli("status", home=home)
     assert "agents    2; 0 answers being written, 0 waiting" in shown.stdout
-    assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
+    assert "agent file is not used: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
     examined = cli_text("doctor", home=home, code=1)
     assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined
     assert "problem   model: agent oracle: there is no model 'opnai:gpt': models are " in examined

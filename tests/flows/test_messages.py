@@ -57,7 +57,7 @@ def test_a_private_message_is_shown_to_its_receivers_only(
     assert [texts(client.get_messages()) for client in (ann, ben, eve)] == [["for ben"], ["for ben"], []]
     assert eve.get_messages(0).after == secret.seq  # she has passed it
     assert ann.send_message("for the agent", ["assistant"]).seq > secret.seq  # an agent without a box yet
-    with pytest.raises(NotFound, match="nobody in this group is called bob; there are: ann, asker, assistant"):
+    with pytest.raises(NotFound, match="this group has no bob; there are: ann, asker, assistant"):
         ann.send_message("hi", ["bob"])
 
 

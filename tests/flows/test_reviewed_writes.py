@@ -67,6 +67,11 @@ def test_waiting_writes_survive_a_restart_and_keep_their_authors(careful: HostPr
     assert review(home, "list", "main") == "nothing waits for a decision\n"
 
 
+def test_the_offline_model_does_not_claim_that_it_saved(careful: HostProcess, client: MakeClient) -> None:
+    told = run_agent("ask", "Remember that I like cheese", home=careful.home).stdout
+    assert told.startswith("This is not saved yet. It waits for review as write-")
+
+
 def test_a_waiting_edit_of_a_changed_entry_is_stale(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     first = client().save_memory("Bob likes coffee")

@@ -303,14 +303,14 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     host = make_host({**QUICK}).start()
     task = schedule(stranger, "news")
     wait_for(lambda: host.events("task.refused"))
-    why = "it does not run: agent assistant has only the offline model, which cannot do tasks; choose a model"
+    why = "agent assistant has only the offline model, which cannot do tasks; choose a model"
     (refused,) = host.events("task.refused")
     assert (refused["file"], why in refused["why"]) == (f"groups/main/tasks/{task}.json", True)
     (row,) = listed(stranger, "l")
     assert (row["state"] in ("waiting", "due"), why in row["why"]) == (True, True)
     assert why in cli_text("tasks", home=home)
     assert why in cli_error("tasks", "run", "main", task, home=home)
-    wait_for(lambda: "does not run: groups/main/tasks/news.json: it" in cli_text("status", home=home))
+    wait_for(lambda: "does not run: groups/main/tasks/news.json: agent assistant" in cli_text("status", home=home))
     put(home, "daily", interval_seconds=86_400)
     assert f"groups/main/tasks/daily.json: {why}" in cli_text("doctor", home=home)
     created = json.loads((home / row["file"]).read_text())["created"]
