@@ -240,7 +240,10 @@ class Saves:
         recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]
         same = next((one for one in recent if data is not None and one.text == text), None)
         if same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS:
-            return found._replace(base=text)
+            base = text
+            if begun is not None and begun.text != data and (begun.base == text or begun.text.startswith(text)):
+                base = self._in_use.as_version(file, begun.text, newest)  # its author goes back on the save before
+            return found._replace(base=base, merged=merged_as(file, base, newest, text))
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
         later = _later_than(text, versions)
@@ -325,7 +328,8 @@ class Saves:
                         seen.append(in_use.mark_of(taken))
                     else:
                         gone.append(found.file)
-                if found.data is not None and taken.pending_seq:
+                saved = in_use.as_version(found.file, found.data or b"", bytes(document.text))
+                if found.data is not None and taken.pending_seq and saved != taken.text:
                     recent.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
             if edits or recent:

@@ -89,6 +89,17 @@ def test_the_newest_note_stays_deleted_after_other_edits(world: World) -> None:
     assert world.text == note("green a") + b"Mine.\n"
 
 
+def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
+    world.add("a")
+    buffer = world.text + b"Mine.\n"
+    world.add("b")
+    world.look(seconds=60)
+    for text in (buffer, buffer + b"Mine, too.\n", buffer):
+        world.save(text)
+        world.look(seconds=3)
+    assert world.text == buffer + note("b")
+
+
 def test_two_editors_at_once_lose_nothing(world: World) -> None:
     world.add("a")
     one = other = world.text
