@@ -21,7 +21,7 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
         yield problem(_CHECK, why, "see its log, and the disk with doctor")
     yield from _listed(status)
     for file in status.get("damaged", ()):
-        why = f"{file} is not a JSON object: its last good version, if any, is served, and agents' changes wait"
+        why = f"{file} cannot be read: its last good version, if any, is served, and what agents change is merged"
         yield warning(_CHECK, why, "mend it")
     for job in status.get("curation", {}).get("failed", ()):
         why = f"curation failed: {job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}"

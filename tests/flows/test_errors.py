@@ -176,7 +176,7 @@ def test_a_memory_md_that_is_no_file_is_unavailable(asker: RawSender, what: str)
         assert [problem["file"] for problem in files["problems"]] == ["MEMORY.md"]
     asker.memory.rename(asker.memory.with_name("moved"))
     assert asker.again("x", data)["ok"] is True
-    assert asker.memory_text().count("later") == 1
+    wait_for(lambda: asker.memory_text().count("later") == 1)
 
 
 def test_a_refused_note_leaves_its_batch_neighbours_whole(make_host: HostFactory, home: Path) -> None:
