@@ -227,16 +227,15 @@ class Saves:
         found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
         if data == on_disk:
             return found
-        text = self._in_use.as_version(file, data or b"", newest)
-        now = self._wall()
+        text, now = self._in_use.as_version(file, data or b"", newest), self._wall()
         if begun is not None and begun.is_continued_by(text, newest, now):
             whole = merged_as(file, begun.after, newest, begun.before)  # as if its beginning had not been saved
             merged = merged_as(file, begun.base, whole, text)
             return found._replace(base=begun.base, merged=merged, begun_save=begun)
         saved_at = now if signature is None else min(now, _stamp_of(signature))
-        reader, since = self._in_use.reader, int((saved_at - NEAREST_SECONDS) * 1000)
-        events = read_events(reader, file, since, seq)
-        recent += reader.saved(file, since)
+        since = int((saved_at - NEAREST_SECONDS) * 1000)
+        events = read_events(self._in_use.reader, file, since, seq)
+        recent += self._in_use.reader.saved(file, since)
         recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]
         same = next((one for one in recent if data is not None and one.text == text), None)
         if same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS:
@@ -247,25 +246,19 @@ class Saves:
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
         later = _later_than(text, versions)
-        is_earlier = later is not None or same is not None
-        if not (is_earlier or is_json(file)):  # it takes 0.3 s in a million changes: not for each of many entries
-            is_earlier = reader.has_version(file, digest_of(text))
-        if data is None or is_earlier:  # it is not merged: a deletion, or a checkout
-            rows = later
-            if rows is None:
-                rows = [event for event in events if is_append(event)]
-            young_since = (saved_at - DELETED_SECONDS) * 1000
-            added = [row.data for row in rows if row.at >= young_since or row.seq > in_file]
-            young = [data for data in added if data.strip() in newest]
-            kept = [data for data in young if data.strip() not in text]
-            return found._replace(base=text, merged=text + b"".join(kept))
-        if is_json(file):
-            texts = [one.text for one in versions]
-            base = nearest_json([*texts, *(one.text for one in recent)], newest, text)
-        else:
-            saved = Saved(text, newest)
-            base = saved.nearest(saved.candidates(versions, events, recent))
+        if data is None or later is not None or same is not None or self._is_old(file, text):
+            unread = [event for event in events if is_append(event)] if later is None else later
+            young_since = int((saved_at - DELETED_SECONDS) * 1000)
+            unread = [row for row in unread if row.at >= young_since or row.seq > in_file]
+            return found._replace(base=text, merged=_gone_back(text, newest, unread))
+        base = _base_of(file, text, newest, versions, events, recent)
         return found._replace(base=base, merged=merged_as(file, base, newest, text))
+
+    def _is_old(self, file: str, text: bytes) -> bool:
+        """Return whether a text is a version from before the last hour, as a checkout brings it."""
+        if is_json(file):  # it takes 0.3 s in a million changes: not for each of many entries
+            return False
+        return self._in_use.reader.has_version(file, digest_of(text))
 
     # ------------------------------------------------------------------------------------------------------ taking in
 
@@ -390,6 +383,38 @@ class Saves:
 def _stamp_of(signature: Signature) -> float:
     """Return when a file was saved, in seconds since the epoch; a copy may have the time of another file."""
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
+
+
+def _gone_back(text: bytes, newest: bytes, unread: Sequence[Row]) -> bytes:
+    """Return an earlier version that somebody brought back, with the notes that they cannot have read.
+
+    Args:
+        unread: appends that may not have been in the file; a note that `newest` lacks was removed since.
+    """
+    notes = [row.data for row in unread]
+    kept = [note for note in notes if note.strip() in newest and note.strip() not in text]
+    return text + b"".join(kept)
+
+
+def _base_of(
+    file: str,
+    text: bytes,
+    newest: bytes,
+    versions: Sequence[EarlierText],
+    events: Sequence[Row],
+    recent: Sequence[SavedText],
+) -> bytes:
+    """Return the version that a save was most likely made from.
+
+    Args:
+        versions: the newest first.
+        events: changes of the file within the last hour, oldest first.
+        recent: texts that people saved in that time.
+    """
+    if is_json(file):
+        return nearest_json([*(one.text for one in versions), *(one.text for one in recent)], newest, text)
+    saved = Saved(text, newest)
+    return saved.nearest(saved.candidates(versions, events, recent))
 
 
 def _later_than(text: bytes, versions: Sequence[EarlierText]) -> list[Row] | None:
