@@ -71,7 +71,8 @@ def checked_session(session: str) -> str:
     """Return `session` if it may name a conversation, else raise `BadName` with the rule."""
     if not SESSION.fullmatch(session):
         raise BadName(
-            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
+            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not only dots "
+            "(example: main)"
         )
     return session
 

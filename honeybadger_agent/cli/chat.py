@@ -320,7 +320,7 @@ class Chat:
 
     def choose_session(self, name: str) -> None:
         if name and not SESSION.fullmatch(name):
-            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main.", 2)
+            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -, not only dots.", 2)
             return
         if name:
             self.client.session = name

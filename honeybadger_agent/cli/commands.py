@@ -118,6 +118,8 @@ def _recall(options: Mapping[str, Any]) -> None:
 def _history(options: Mapping[str, Any]) -> None:
     history = _asked(options, made(GetHistory, options["budget"], options["max"]))
     _print(options, history, history.text)
+    if not history.messages and not options["json"]:
+        complain("nothing was said in this session, or all of it was taken back")
 
 
 def _messages(options: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ RequestT = TypeVar("RequestT", bound=Request[Any])
 
 def _checked_session(value: str) -> str:
     if not SESSION.fullmatch(value):
-        raise PydanticCustomError("must_be", "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main")
+        raise PydanticCustomError("must_be", "1-100 characters of A-Z a-z 0-9 . _ : -, not only dots (example: main)")
     return value
 
 

@@ -36,7 +36,7 @@ class TaskMembers(Wire):
         default=None, description="IANA name, as Europe/Berlin; default: the host's."
     )
     agent: AgentId | None = Field(default=None, description="Agent that does it; default: the one that asks.")
-    session: Annotated[str, shaped(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,99}", "a conversation, as main")] = "main"
+    session: Annotated[str, shaped(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,99}", "a conversation, such as main")] = "main"
     context_mode: Literal["group", "isolated"] = Field(
         default="group", description="group: run in `session`; isolated: run in a session of its own."
     )

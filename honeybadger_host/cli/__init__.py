@@ -201,6 +201,8 @@ def _print_status(folder: Path, *, as_json: bool) -> None:
         snapshot = {}  # an earlier host wrote it
     if as_json:
         print_json({"running": is_running, **snapshot})
+    if not is_running and not (folder / "groups").is_dir():
+        raise NotRunning(f"{folder} is not a home: make one with `honeybadger-host init {folder}`")
     if not is_running:
         last = f"; last served by {read_holder(folder)}" if read_holder(folder).pid else ""
         raise NotRunning(f"no host serves {folder}{last}: start one with `honeybadger-host run --home {folder}`")

@@ -283,8 +283,8 @@ class Log:
                 raise self.fail(f"another machine owns this home now ({error}): this one follows it") from None
             except Unreachable as error:
                 raise self.fail(
-                    f"the servers of the cluster did not agree for {UNCLEAR_SECONDS:g} s ({error}): what was not "
-                    "answered is met again"
+                    f"the servers of the cluster did not agree for {UNCLEAR_SECONDS:g} s ({error}): requests "
+                    "without a reply are repeated"
                 ) from None
 
     def fail(self, why: str) -> StorageFailed:

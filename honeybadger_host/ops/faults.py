@@ -44,7 +44,7 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults that are lists of lines in the status."""
-    refused = status.get("agents", {}).get("refused", {})
+    refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
     lists: tuple[tuple[Level, str, Any, str], ...] = (
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
         ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
@@ -53,7 +53,8 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
         ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),
         ("warning", "agent file is not used", [f"{file}: {why}" for file, why in refused.items()], "mend it"),
-        ("warning", "task does not run", (status.get("tasks") or {}).get("refused", ()), "mend its file"),
+        ("warning", "task does not run", tasks.get("refused", ()), "mend its file"),
+        ("warning", "task waits", tasks.get("waiting", ()), "it is tried again within minutes"),
     )
     for level, what, found, now_what in lists:
         for each in found:

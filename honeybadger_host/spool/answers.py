@@ -124,7 +124,8 @@ class Answers:
 
     def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
         seconds = time.monotonic() - request.received
-        self.counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
+        has_waited = request.has_run or request.name in request.inbox.held  # for a model, or for a message
+        self.counters.answered(request.type, ending.outcome, None if has_waited else seconds)
         self.request_log.add(
             **request.named,
             type=request.type,

@@ -61,7 +61,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
             return problem(
                 403, "This link was used, or is wrong", "A link works once. Run honeybadger-host web for a new one."
             )
-        answer = page("enter.html", Shown())
+        answer = page("enter.html", Shown(may_write=home.may_write))
         answer.set_cookie(cookie_name, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/")
         return answer
 

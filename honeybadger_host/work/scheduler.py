@@ -131,7 +131,7 @@ class Scheduler:
         self._under_way: set[TaskKey] = set()
         self._begun: dict[TaskKey, datetime] = {}  # runs under way
         self._tries: dict[TaskKey, int] = {}
-        self._not_before: dict[TaskKey, datetime] = {}
+        self._waiting: dict[TaskKey, tuple[datetime, str]] = {}  # when a step is tried again, and why not before
         self._touched: set[TaskKey] = set()
         self._lock = threading.Lock()
         self._compare_at: datetime | None = None
@@ -162,7 +162,12 @@ class Scheduler:
                 "refused": broken[:MAX_NAMED],
                 "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
             }
-        return {**self._counted, "due": len(self._under_way)}
+        waiting = dict(self._waiting)
+        return {
+            **self._counted,
+            "due": len(self._under_way),
+            "waiting": sorted(f"{task_file(*key)}: {why}" for key, (_, why) in waiting.items())[:MAX_NAMED],
+        }
 
     def touch(self, key: TaskKey) -> None:
         """Let the next look read a task again: its file or its record has changed."""
@@ -319,8 +324,8 @@ class Scheduler:
         if self._is_idle(key, known, task):
             self._later(key, known, now + timedelta(seconds=COMPARE_SECONDS))
             return None
-        if (wait := self._not_before.get(key)) is not None and now < wait:
-            self._later(key, known, wait)
+        if key in self._waiting and now < self._waiting[key][0]:
+            self._later(key, known, self._waiting[key][0])
             return None
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
@@ -367,6 +372,7 @@ class Scheduler:
     async def _do(self, action: Run | _Note) -> None:
         """Do one step, and touch the task."""
         key = (action.group, action.id) if isinstance(action, Run) else action.key
+        self._waiting.pop(key, None)
         try:
             if isinstance(action, Run):
                 await self._fire(key, action)
@@ -421,7 +427,7 @@ class Scheduler:
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         seconds = RETRY_SECONDS * 2 ** (min(tries, _RETRIES) - 1)
-        self._not_before[key] = self._clock() + timedelta(seconds=seconds)
+        self._waiting[key] = self._clock() + timedelta(seconds=seconds), why
         log.warning("task.waiting", group=run.group, task=run.id, why=why, again_in_seconds=round(seconds))
 
     async def _record(
@@ -439,8 +445,9 @@ class Scheduler:
             if event == "missed":
                 log.warning("task.missed", group=group, task=task)
         else:
-            self._not_before[key] = self._clock() + timedelta(seconds=RETRY_SECONDS)
-            log.warning("task.waiting", group=group, task=task, why=reply["error"]["message"])
+            why = reply["error"]["message"]
+            self._waiting[key] = self._clock() + timedelta(seconds=RETRY_SECONDS), why
+            log.warning("task.waiting", group=group, task=task, why=why)
 
 
 def _folders(home: Path) -> Sequence[Path]:

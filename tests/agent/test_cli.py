@@ -114,7 +114,8 @@ def test_a_mistyped_group_is_made_and_told(host: HostProcess, shell: Shell) -> N
 
 
 def test_a_conversation_is_told_by_session(room: Shell) -> None:
-    assert room("history") == Ran(0, "", "")
+    nothing = room("history")
+    assert (nothing.code, nothing.out, "nothing was said in this session" in nothing.err) == (0, "", True)
     for text in ("one", "two", "three"):
         payload = orjson.dumps({"role": "user", "content": text}).decode()
         assert room("call", "append_turn", payload, "--session", "evening").json["ok"]

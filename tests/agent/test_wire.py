@@ -77,7 +77,7 @@ def test_what_is_no_request_says_which_member_is_wrong(value: Any, why: str) -> 
     assert not_a_request(value).message == f"not a request: {why}"
 
 
-SESSIONS = "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
+SESSIONS = "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not only dots (example: main)"
 FORBIDDEN_SESSIONS = ("", "a b", "a/b", "é", "main\n", "x" * 101, ".", "..", "." * 100)
 
 

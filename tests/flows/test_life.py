@@ -320,6 +320,7 @@ def test_a_new_home_works_as_the_readme_says(tmp_path: Path) -> None:
     again = run_cli("init", home)
     assert (again.returncode, "is a home already" in again.stdout) == (0, True)
     assert "no host serves" in cli_error("status", home=home, code=7)
+    assert f"honeybadger-host init {tmp_path}" in cli_error("status", home=tmp_path, code=7)
     with HostProcess(home, {"ops.status.STATUS_SECONDS": 0.1}) as host:
         host.start()
         SyncClient(home).update_memory("first")

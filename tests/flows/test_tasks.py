@@ -412,6 +412,16 @@ def test_a_failed_run_is_retried_then_told(make_host: HostFactory, home: Path, s
     assert said(home) == []
 
 
+def test_status_says_why_a_run_is_not_tried_again_yet(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    make_host({**script(home, *MODEL), **QUICK}).start()
+    task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
+    stranger.do("r", "run_task", task=task)
+    (waiting,) = wait_for(lambda: status_of(home)["tasks"].get("waiting"))
+    assert waiting.startswith(f"groups/main/tasks/{task}.json: ")
+    assert "overloaded" in waiting
+    assert f"task waits: {waiting}" in cli_text("status", home=home)
+
+
 def test_a_task_paused_before_its_run_does_not_run(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     has_thought = threading.Event()
 
