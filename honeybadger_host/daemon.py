@@ -48,6 +48,7 @@ _FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
 _LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches
 # Sweeps are this many times further apart while every folder is watched: with 100 groups one takes 2 ms.
 _WATCHED_SWEEP_FACTOR = 4
+_MAX_SWEEP_SECONDS = 15.0  # between two sweeps: half of the time after which systemd restarts a host without one
 # Only one of this many checks of the watches looks at each folder itself: with 100 groups that takes 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
@@ -334,7 +335,8 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
         least = pause = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         before, known = known, len(host.spool.inboxes)
         if is_ready and known == before and watcher.is_alive() and not (watcher.unwatched or host.spool.has_unfinished):
-            pause = max(pause * _WATCHED_SWEEP_FACTOR, rest_after(host.spool.sweep_cost))
+            rest = min(rest_after(host.spool.sweep_cost), _MAX_SWEEP_SECONDS)
+            pause = max(pause * _WATCHED_SWEEP_FACTOR, rest)
         with anyio.move_on_after(pause):
             await hints.has_new.wait()
         await anyio.sleep(max(0.0, now + least - time.monotonic()))

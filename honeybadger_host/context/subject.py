@@ -59,9 +59,10 @@ def _analysed(message: str) -> _Message:
 
 
 def may_have_subject(message: str) -> bool:
-    """Return whether a message may have a subject to search for: thanks and "ok do it" have none."""
+    """Return whether a message may have a subject to search for: thanks and "ok do it" have none, "item 55" has."""
     asked = _analysed(message)
-    return bool(asked.subjects) or asked.is_question or len(asked.contents) > 1
+    is_numbered = len(asked.contents) > 1 and any(map(str.isdecimal, asked.contents))
+    return bool(asked.subjects) or asked.is_question or is_numbered
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 # Seconds of service in which a repeated request gets its first reply; later it is a new request.
 RECEIPT_SECONDS: Final = 7 * 86_400.0
-_MAX_REST_SECONDS: Final = 15.0  # half of the time after which systemd restarts a host without a sweep
+_MAX_REST_SECONDS: Final = 60.0  # longest pause of `rest_after`
 _MIN_JUMP_SECONDS: Final = 60.0  # a smaller difference is no jump; a slewed clock moves 30 ms between two looks
 # Parts of a term after which a moment is noted: something is kept at most one twentieth longer than its term.
 _PARTS_OF_TERM: Final = 20
