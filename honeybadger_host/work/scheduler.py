@@ -297,6 +297,7 @@ class Scheduler:
             data = read_whole(self._uses.home / file) or b""
             if signature is None or not data:
                 self._known.pop(key, None)
+                self._waiting.pop(key, None)
                 return
             if before is not None and data == before.data:
                 before.signature = signature
@@ -324,9 +325,11 @@ class Scheduler:
         if self._is_idle(key, known, task):
             self._later(key, known, now + timedelta(seconds=COMPARE_SECONDS))
             return None
-        if key in self._waiting and now < self._waiting[key][0]:
-            self._later(key, known, self._waiting[key][0])
+        again_at, _ = self._waiting.get(key, (now, ""))
+        if now < again_at:
+            self._later(key, known, again_at)
             return None
+        self._waiting.pop(key, None)
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
             return why_skipped(asked, state, self._uses.home, self._uses.turn_logs)[0]
@@ -372,7 +375,6 @@ class Scheduler:
     async def _do(self, action: Run | _Note) -> None:
         """Do one step, and touch the task."""
         key = (action.group, action.id) if isinstance(action, Run) else action.key
-        self._waiting.pop(key, None)
         try:
             if isinstance(action, Run):
                 await self._fire(key, action)

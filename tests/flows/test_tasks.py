@@ -420,6 +420,8 @@ def test_status_says_why_a_run_is_not_tried_again_yet(make_host: HostFactory, ho
     assert waiting.startswith(f"groups/main/tasks/{task}.json: ")
     assert "overloaded" in waiting
     assert f"task waits: {waiting}" in cli_text("status", home=home)
+    stranger.do("c", "cancel_task", task=task)
+    wait_for(lambda: not status_of(home)["tasks"]["waiting"])
 
 
 def test_a_task_paused_before_its_run_does_not_run(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
