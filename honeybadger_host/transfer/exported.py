@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
@@ -43,6 +43,7 @@ SERVED: Final = "served.jsonl"  # always empty; earlier versions wrote hashes of
 FILES: Final = "files.jsonl"
 LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
 CONTENT: Final = "files"
+_MAX_MANIFEST_BYTES: Final = 1 << 20  # it names five lists and what is not in the files yet
 _DIGEST: Final = r"[0-9a-f]{64}"
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 
@@ -62,7 +63,9 @@ def _unpacked(value: Any) -> bytes:
 
 
 def _from_hex(value: Any) -> bytes:
-    return bytes.fromhex(str(value))
+    if not isinstance(value, str):
+        raise ValueError("not hexadecimal")
+    return bytes.fromhex(value)
 
 
 Bytes: TypeAlias = Annotated[bytes, BeforeValidator(_unpacked)]  # a text; base64 if it is not UTF-8
@@ -103,7 +106,7 @@ class SeenLine(_Model):
     """
 
     size: _Number
-    digest: Hex
+    digest: Annotated[Hex, Field(min_length=16, max_length=16)]
     text: Bytes | None
 
 
@@ -120,6 +123,12 @@ class FileLine(_Model):
     sha256: Annotated[str, Field(pattern=_DIGEST)] | None = None
     mtime_ns: int | None = None
     seen: Literal["kept", "known"] | SeenLine | None = None
+
+    @model_validator(mode="after")
+    def _has_digest(self) -> Self:
+        if self.size is not None and (self.sha256 is None or self.mtime_ns is None):
+            raise ValueError("it is listed without its digest")
+        return self
 
 
 class RecalledLine(_Model):
@@ -237,7 +246,9 @@ def receipt_of(value: Any, group: str, shift: int) -> Receipt:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of an export. Raises ExportDamaged, HostError if it has another format."""
     with open(open_file(folder / MANIFEST), "rb") as file:
-        data = file.read(MAX_PIECE_BYTES)
+        data = file.read(_MAX_MANIFEST_BYTES + 1)
+    if len(data) > _MAX_MANIFEST_BYTES:
+        raise ExportDamaged(f"{MANIFEST} is too large")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
