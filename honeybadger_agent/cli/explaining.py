@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
@@ -67,9 +67,12 @@ def origin_told(one: EntryResult | Hit | Recalled) -> str:
     return f"{one.origin}{where}{', as claimed' * one.origin_claimed}"
 
 
+WAITS: Final = "It waits for review"
+
+
 def waiting_told(proposal: str) -> str:
     """Return in words what happened to a write that waits for review."""
-    return f"It waits for review as {proposal}: nothing is changed until a person accepts it."
+    return f"{WAITS} as {proposal}: nothing is changed until a person accepts it."
 
 
 def similar_told(one: SimilarEntry) -> str:

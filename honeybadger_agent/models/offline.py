@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from honeybadger_agent.cli.explaining import WAITS
 from honeybadger_agent.models.model import (
     Message,
     ModelSaid,
@@ -152,7 +153,7 @@ def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> 
     if first.call.name != "search_memory":
         if not first.ok:
             return f"I could not save this: {first.content}"
-        if first.content.startswith("It waits for review"):
+        if first.content.startswith(WAITS):
             return _NOT_YET + first.content
         content = str(orjson.loads(first.call.arguments)["content"])
         is_as_said = "Made harmless" not in first.content  # else it may hold a credential

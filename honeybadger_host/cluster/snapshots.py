@@ -134,7 +134,8 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
         node = new_name(journal.parent.parent)
         if journal.exists():
             with reading(journal) as here:
-                clean, node = read_kept(here).clean, read_kept(here).node
+                kept = read_kept(here)
+            clean, node = kept.clean, kept.node
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(CLEAN, clean), (NODE, node)])
     with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:
         os.fsync(fd)

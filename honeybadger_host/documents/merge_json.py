@@ -33,8 +33,10 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     """
     if saved in (base, newest):
         return newest
+    if newest == base:
+        return saved
     was, now, mine = (object_in(text) for text in (base, newest, saved))
-    if newest == base or now is None or mine is None:
+    if now is None or mine is None:
         return saved
     merged = _merged(was or {}, now, mine)
     if merged in (now, mine):

@@ -415,17 +415,16 @@ def sync_folder(path: Path) -> None:
 
 def sync_all(files: Iterable[Path], below: Path) -> None:
     """Make files durable, and the folders above them up to `below`, many at once. Raises OSError."""
-    paths: set[Path] = set()
+    paths = {below.resolve()}  # the home itself may be a link
     for file in files:
-        paths |= {file, *(folder for folder in file.parents if folder.is_relative_to(below))}
+        paths |= {file, *(folder for folder in file.parents if folder != below and folder.is_relative_to(below))}
     with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
         for _ in pool.map(_sync_one, paths):
             pass
 
 
 def _sync_one(path: Path) -> None:
-    # The home itself may be a link.
-    with contextlib.suppress(FileNotFoundError), closing_fd(os.open(path, _READ & ~os.O_NOFOLLOW)) as fd:
+    with contextlib.suppress(FileNotFoundError), closing_fd(os.open(path, _READ)) as fd:
         os.fsync(fd)
 
 
