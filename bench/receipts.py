@@ -18,8 +18,8 @@ from bench.hosting import NOTE, Daemon, drop, new_home, request, running
 from bench.pipeline import Figure, percentile
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.files.home import JOURNAL_FILE
-from honeybadger_host.journal.connection import connect
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.schema import connect
 
 GROUPS: Final = 100
 SENDER: Final = "agent"

@@ -15,11 +15,10 @@ from bench.pipeline import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.files import safe_files
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.compaction import CompactionLimits, compact
-from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
+from honeybadger_host.memory.session_document import SessionDocument, dump_document, session_file, with_turns
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.turn import Turn

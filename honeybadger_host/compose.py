@@ -24,9 +24,8 @@ from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
-from honeybadger_host.documents.document import Rules
-from honeybadger_host.documents.projections import Projections
-from honeybadger_host.documents.store import Documents
+from honeybadger_host.documents.in_use import Rules
+from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.home import (
@@ -35,9 +34,9 @@ from honeybadger_host.files.home import (
     MESSAGES_FOLDER,
     STATUS_FILE,
     HomeLock,
+    Moved,
     check_home,
 )
-from honeybadger_host.files.moved import Moved
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
@@ -46,9 +45,8 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
-from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import UnitOfWork, WholeFiles
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.unit_of_work import UnitOfWork
 from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
@@ -56,8 +54,8 @@ from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group, name_of
+from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore

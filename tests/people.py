@@ -7,7 +7,7 @@ from pathlib import Path
 
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.edits import EditReader, is_edit
-from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import LogFilter, read_log
 from honeybadger_host.journal.schema import Row
 from tests.hosting import AT_ONCE, HostProcess, wait_for

@@ -35,7 +35,7 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return any group, for requests that belong to all. Raises NotFound if there is none."""
-    from honeybadger_host.files.group_places import groups_in
+    from honeybadger_host.files.home import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:

@@ -73,7 +73,7 @@ def cluster_key(
     from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.files.home import JOURNAL_FILE
-    from honeybadger_host.journal.connection import read_meta
+    from honeybadger_host.journal.schema import read_meta
 
     folder = home_of(home)
     chosen = load_settings(folder, flags_of(overrides)).settings.cluster.credentials

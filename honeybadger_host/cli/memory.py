@@ -185,7 +185,7 @@ def undo(
 
 def _check_each(folder: Path, seqs: Sequence[int]) -> None:
     """Raise HostError if one of the changes does not exist or cannot be undone."""
-    from honeybadger_host.journal.undoable import why_never_undone
+    from honeybadger_host.journal.reader import why_never_undone
 
     for seq in seqs:
         if (why := why_never_undone(_event(folder, seq))) is not None:

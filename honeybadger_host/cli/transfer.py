@@ -19,7 +19,7 @@ from honeybadger_host.errors import HostError
 
 app = typer.Typer()
 if TYPE_CHECKING:
-    from honeybadger_host.journal.connection import SharedLog
+    from honeybadger_host.journal.schema import SharedLog
 
 _Told: TypeAlias = tuple[dict[str, Any], list[str]]
 

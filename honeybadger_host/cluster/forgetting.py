@@ -25,11 +25,10 @@ from honeybadger_host.documents.history import read_pasts
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import remove_leftovers, replace
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.connection import reading
-from honeybadger_host.journal.forgetting import Forgetting, begun_in
+from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.forgetting import Forgetting, begun_in, read_tombstones
 from honeybadger_host.journal.opening import BEFORE
-from honeybadger_host.journal.tombstones import read_tombstones
+from honeybadger_host.journal.schema import reading
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file

@@ -45,8 +45,7 @@ from honeybadger_host.cluster.servers import (
     WrongSequence,
 )
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
-from honeybadger_host.journal.connection import reading
-from honeybadger_host.journal.schema import SCHEMA_VERSION
+from honeybadger_host.journal.schema import SCHEMA_VERSION, reading
 
 log = structlog.get_logger()
 

@@ -40,10 +40,9 @@ from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapsho
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.journal.connection import connect, transaction, translating, vacuum
 from honeybadger_host.journal.forgetting import Forgetting, begun_in
 from honeybadger_host.journal.opening import bring_forward, keep_before, use_wal
-from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION
+from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, connect, transaction, translating, vacuum
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.residue import Residue

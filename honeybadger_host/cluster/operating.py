@@ -30,11 +30,10 @@ from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.journal.connection import SharedLog, connect, transaction
 from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import bring_forward, use_wal
-from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ
+from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ, SharedLog, connect, transaction
 from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
 

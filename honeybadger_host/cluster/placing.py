@@ -16,11 +16,19 @@ import structlog
 from honeybadger_host.documents.history import Past, Version, read_pasts, version_at, versions
 from honeybadger_host.errors import HomeError, WorldFailed
 from honeybadger_host.files.safe_files import make_folders, path_in, replace, sync_all
-from honeybadger_host.journal.atomic_files import WHOLE_KINDS, make_room, read_whole
-from honeybadger_host.journal.changes import REMOVED
-from honeybadger_host.journal.connection import connect, reading, transaction
+from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, make_room, read_whole
 from honeybadger_host.journal.edits import digest_of, edit_of, is_append, is_edit
-from honeybadger_host.journal.schema import FILES_BEHIND, LAST_SEQ, Marks, Row, read_marks, write_marks
+from honeybadger_host.journal.schema import (
+    FILES_BEHIND,
+    LAST_SEQ,
+    Marks,
+    Row,
+    connect,
+    read_marks,
+    reading,
+    transaction,
+    write_marks,
+)
 from honeybadger_host.memory.forgotten_files import REPLACED
 
 log = structlog.get_logger()

@@ -19,8 +19,8 @@ from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed

@@ -27,10 +27,10 @@ from honeybadger_host.curation.proposal_files import check_kept, decided, propos
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, WholeFiles
 from honeybadger_host.memory.entries.entry import (
     Entry,
+    Origin,
     dump_entry,
     entry_file,
     entry_id,
@@ -38,7 +38,6 @@ from honeybadger_host.memory.entries.entry import (
     parse_entry,
     show_time,
 )
-from honeybadger_host.memory.entries.marks import Origin
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.markdown.summary_parts import digest_of, part_of, with_part

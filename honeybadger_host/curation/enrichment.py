@@ -28,8 +28,7 @@ from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import Change, FileWritten
+from honeybadger_host.journal.changes import Change, FileWritten, read_whole
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.text.turn import Turn

@@ -29,8 +29,8 @@ from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.tombstones import read_tombstones
+from honeybadger_host.journal.changes import WholeFiles
+from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions

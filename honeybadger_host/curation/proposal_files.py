@@ -20,8 +20,7 @@ from honeybadger_host.curation.proposal import (
 )
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Outcome
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
-from honeybadger_host.journal.changes import Change, FileWritten
+from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles, read_whole
 from honeybadger_host.text.labels import folded
 
 

@@ -17,15 +17,24 @@ from typing import Final, NamedTuple, TypeGuard, cast
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import decided
-from honeybadger_host.documents.document import merged_as
-from honeybadger_host.documents.history import text_before
+from honeybadger_host.documents.history import Removal, removal_of, remove_notes, text_before
+from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.documents.merge import merge
 from honeybadger_host.documents.merge_json import values_in
-from honeybadger_host.documents.revising import Removal, removal_of, remove_notes
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles
-from honeybadger_host.journal.changes import NOTE_REMOVED, REMOVED, Added, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.changes import (
+    ABSENT,
+    NOTE_REMOVED,
+    REMOVED,
+    WHOLE_KINDS,
+    Added,
+    Change,
+    FileRemoved,
+    FileWritten,
+    WholeFiles,
+    WholeKind,
+)
 from honeybadger_host.journal.reader import read_requests_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in

@@ -23,7 +23,7 @@ from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import Turns
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.documents.document import Document, is_json, merged_as
-from honeybadger_host.documents.in_use import DocumentsInUse
+from honeybadger_host.documents.in_use import Document, DocumentsInUse, is_json, merged_as
 from honeybadger_host.documents.versions import versions_back
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, is_young, signature_of
@@ -34,7 +33,7 @@ from honeybadger_host.files.safe_files import (
     write_beside,
 )
 from honeybadger_host.files.unsynced import Unsynced
-from honeybadger_host.journal.atomic_files import WHOLE_KINDS, fingerprint, make_room, read_whole
+from honeybadger_host.journal.changes import WHOLE_KINDS, fingerprint, make_room, read_whole
 from honeybadger_host.journal.edits import is_append
 from honeybadger_host.journal.schema import Row
 

@@ -10,15 +10,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.documents.document import (
+from honeybadger_host.documents.in_use import (
+    MAX_BYTES,
     MAX_SAVE_SECONDS,
     BegunSave,
     Document,
+    DocumentsInUse,
     Found,
     is_json,
     merged_as,
 )
-from honeybadger_host.documents.in_use import MAX_BYTES, DocumentsInUse
 from honeybadger_host.documents.merge import units_of
 from honeybadger_host.documents.merge_json import nearest_json
 from honeybadger_host.documents.rendering import Renderer
@@ -42,7 +43,7 @@ from honeybadger_host.files.safe_files import (
     read_all,
 )
 from honeybadger_host.files.unsynced import Unsynced
-from honeybadger_host.journal.atomic_files import fingerprint, read_whole
+from honeybadger_host.journal.changes import fingerprint, read_whole
 from honeybadger_host.journal.edits import Edit, Looked, SavedText, Seen, digest_of, is_append
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.documents.merge import is_note, merge, units_of
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.edits import EditReader, edit_of
 from honeybadger_host.journal.line_hunks import lines_of
 from honeybadger_host.journal.schema import Row

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 from typing import Final, NamedTuple
 
 from honeybadger_host.documents.merge import units_of
-from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.changes import WHOLE_KINDS
 from honeybadger_host.journal.edits import (
     EditReader,
     SavedText,

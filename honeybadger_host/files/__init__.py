@@ -1,5 +1,4 @@
 """Files: opened, read and written safely below the home folder.
 
-May import: text, errors. Reading order: `safe_files`, `unsynced`, `file_cache`, `lines_back`; `home`, `group_places`,
-`moved`.
+May import: text, errors. Reading order: `safe_files`, `unsynced`, `file_cache`; `home`.
 """

@@ -1,4 +1,8 @@
-"""The home folder: make one, check one, hold it."""
+"""The home folder: make one, check one, hold it; the paths of its groups, and the groups that moved to another home.
+
+`config/moved/<group>.md` says where a group went (docs/scaling.md). Such a file is a document of the home, so every
+machine that keeps the home has it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import errno
 import os
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -18,7 +23,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
-from honeybadger_host.files.safe_files import make_folders, try_lock
+from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, try_lock
 from honeybadger_host.text.time_stamps import time_stamp
 
 PERSONA: Final = "CLAUDE.md"
@@ -210,3 +215,72 @@ def is_served(home: Path) -> bool:
         return True
     os.close(fd)
     return False
+
+
+_FOLDERS: Final = {
+    "group": "groups/{}",
+    "sessions": "data/sessions/{}",
+    "context": "data/context/{}",
+    "working": "data/working/{}",
+    "consolidated": "data/consolidated/{}",
+}
+_FILES: Final = {
+    "tasks.jsonl": "data/tasks/{}.jsonl",
+    "feedback.jsonl": "data/feedback/{}.jsonl",
+    "messages.jsonl": f"{MESSAGES_FOLDER}/{{}}.jsonl",
+    "consolidated.json": "data/consolidated/{}.json",
+    "consolidated.dream.json": "data/consolidated/{}.dream.json",
+}
+
+
+def groups_in(home: Path) -> list[str]:
+    """Return the groups that have a folder for people's files, in the order of names."""
+    return named_folders(home / "groups")
+
+
+def named_folders(folder: Path) -> list[str]:
+    """Return the folders in a folder, or links to some, that are called as groups and senders may be, in order."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and NAME.fullmatch(entry.name))
+    return []
+
+
+def folders_of(group: str) -> dict[str, str]:
+    """Return the folders of a group: what an export calls them -> below the home."""
+    return {place: folder.format(group) for place, folder in _FOLDERS.items()}
+
+
+def single_files_of(group: str) -> dict[str, str]:
+    """Return the group's files outside its folder: their path below the home, by their name in an export."""
+    return {place: file.format(group) for place, file in _FILES.items()}
+
+
+MOVED_FOLDER: Final = "config/moved"
+_MAX_BYTES: Final = 1000  # of a file that are read: what it says goes into each refusal
+
+
+class Moved:
+    """The groups that went, read again with each `refresh`: on one thread at a time, the rest on any."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / MOVED_FOLDER
+        self.current: Mapping[str, str] = {}
+        """Group -> where it went."""
+        self.refresh()
+
+    def why(self, group: str) -> str | None:
+        """Return why a group is not served, or None if it is."""
+        where = self.current.get(group)
+        return None if where is None else f"the group {group} went to another home: {where}"
+
+    def refresh(self) -> None:
+        found: dict[str, str] = {}
+        for name in names_in(self._folder):
+            if name.endswith(".md") and NAME.fullmatch(name[:-3]):
+                found[name[:-3]] = self._read(name)
+        self.current = found
+
+    def _read(self, name: str) -> str:
+        with opened_plain(self._folder / name) as opened:
+            data = b"" if opened is None else os.read(opened[0], _MAX_BYTES)
+        return " ".join(data.decode("utf-8", "replace").split()) or f"{MOVED_FOLDER}/{name} does not say where"

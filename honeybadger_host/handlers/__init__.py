@@ -2,7 +2,7 @@
 
 May import everything below it in the order of docs/architecture.md, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo` with `undo_edits`, `rewind`;
+Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo`;
 `context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
 and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
@@ -26,7 +26,6 @@ from honeybadger_host.handlers import (
     importing,
     messages,
     notes,
-    rewind,
     search,
     sessions,
     tasks,
@@ -42,7 +41,7 @@ from honeybadger_host.handlers.turns import asking
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing
 from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
-from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -156,7 +155,7 @@ def build_table(
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
         "undo": undo.undo(journal.path, dependencies.whole_files, withdrawing),
-        "rewind": rewind.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
+        "rewind": undo.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
             journal.path,
             dependencies.turn_logs if settings.conversation.enabled else None,

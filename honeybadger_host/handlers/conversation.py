@@ -18,8 +18,8 @@ from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.handlers.speakers import Speakers, speaker_of
 from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.markdown.budget import format_history
+from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import Deletion
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import MAX_KEPT

@@ -14,7 +14,7 @@ from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
-from honeybadger_host.files.group_places import groups_in, named_folders
+from honeybadger_host.files.home import groups_in, named_folders
 from honeybadger_host.handler_kinds import Asked, QueryHandler, WaitingHandler
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.markdown.group_files import GroupFiles

@@ -18,11 +18,9 @@ from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entries.texts import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.speakers import Speakers
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded
-from honeybadger_host.journal.tombstones import Tombstones, read_tombstones
-from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
-from honeybadger_host.memory.entries.marks import Origin
+from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
+from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
+from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs

@@ -11,13 +11,12 @@ import structlog
 
 from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
 from honeybadger_host.curation.notes import NotePlace, notes_of
-from honeybadger_host.documents.revising import edit_note as edited
+from honeybadger_host.documents.history import edit_note as edited
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Added
+from honeybadger_host.journal.changes import Added, WholeFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note

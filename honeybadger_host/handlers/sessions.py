@@ -14,9 +14,16 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
-from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
+from honeybadger_host.memory.session_document import (
+    Environment,
+    Json,
+    SessionDocument,
+    Task,
+    members_of,
+    session_file,
+    version_of,
+)
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import session_file
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp

@@ -16,8 +16,7 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHa
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.turns.asking import begun
 from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
-from honeybadger_host.journal.changes import Added, Change, FileRemoved
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, WholeFiles, read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message

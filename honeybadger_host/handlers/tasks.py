@@ -27,8 +27,7 @@ from honeybadger_host.agents import AGENTS_FOLDER, Agents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
-from honeybadger_host.journal.changes import FileRemoved, FileWritten
+from honeybadger_host.journal.changes import FileRemoved, FileWritten, WholeFiles, read_whole
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (

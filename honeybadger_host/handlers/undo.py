@@ -1,37 +1,60 @@
-"""`undo`: the operator reverses a change of long-term memory (docs/decisions/015-undo.md)."""
+"""`undo` and `rewind`: the operator takes back changes by new ones (docs/decisions/015-undo.md).
+
+`undo` reverses one change of long-term memory; the reversal of a person's edit is merged into the current text.
+`rewind` brings a group's files back to what they held at an earlier moment. All of it is one request, so one commit: a
+kill leaves all or nothing. If the journal cannot bring back one of the files, the request is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
-from honeybadger_agent.wire import Refusal, Undo
+from honeybadger_agent.wire import Refusal, Rewind, Undo
+from honeybadger_agent.wording import listed
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
-from honeybadger_host.documents.history import text_before
-from honeybadger_host.documents.revising import Removal, notes_in, removal_of
-from honeybadger_host.files.home import MEMORY
+from honeybadger_host.documents.history import (
+    Removal,
+    around,
+    notes_in,
+    read_past,
+    removal_of,
+    revise,
+    text_before,
+    version_at,
+)
+from honeybadger_host.documents.in_use import is_json
+from honeybadger_host.documents.merge import Overlapping, merge_lines
+from honeybadger_host.documents.merge_json import merge_json, values_in
+from honeybadger_host.errors import JournalError, NotFound, WorldFailed
+from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.undo_edits import UndoneEdit, put_back, undone_edit
 from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
-from honeybadger_host.journal.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.journal.changes import (
+    ABSENT,
+    EDIT_UNDONE,
+    NOTE_EDITED,
     NOTE_REMOVED,
     REMOVED,
     Added,
+    AddedKind,
     Change,
     FileRemoved,
     FileWritten,
+    RevisedKind,
+    WholeFiles,
     WholeKind,
 )
-from honeybadger_host.journal.edits import hunks_of
+from honeybadger_host.journal.edits import edit_of, edited_lines, hunks_of, is_edit
 from honeybadger_host.journal.forgetting import read_emptied
-from honeybadger_host.journal.reader import read_change, read_request
-from honeybadger_host.journal.schema import Row
-from honeybadger_host.journal.undoable import (
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of
+from honeybadger_host.journal.reader import (
     ARCHIVED,
     ENTRY,
     MARKED,
@@ -40,10 +63,105 @@ from honeybadger_host.journal.undoable import (
     NOTES,
     OF_EDITS,
     archive_of,
+    read_change,
+    read_changed_files,
+    read_first,
+    read_last,
+    read_request,
     why_never_undone,
 )
+from honeybadger_host.journal.schema import LAST_SEQ, Row
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
+from honeybadger_host.memory.moments import moment_of
+from honeybadger_host.memory.peoples_files import group_of
+from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.text.phrases import FORGOTTEN
+from honeybadger_host.text.time_stamps import time_stamp
+
+TEXT: Final[WholeKind] = "text"
+# Files that the host appends to.
+APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneEdit:
+    """An edit to undo, or the undoing of one.
+
+    Args:
+        before, after: the content of the file right before and right after the edit.
+        was_there: the file existed before.
+        since: later changes of the file, oldest first.
+    """
+
+    event: Row
+    before: bytes
+    after: bytes
+    was_there: bool
+    since: Sequence[Row]
+
+
+def undone_edit(journal: Path, event: Row) -> UndoneEdit:
+    """Return an edit, or its undoing, with the texts around it. Raises Refusal, JournalError."""
+    if is_edit(event) and edit_of(event).hunks is None:
+        raise _conflict(
+            f"of edit {event.seq} {edited_lines(edit_of(event))}, only that {event.file} changed", event.file
+        )
+    past = read_past(journal, event.file)
+    since = [*takewhile(lambda other: other.seq != event.seq, reversed(past.rows))][::-1]
+    before, after = around(past, event.seq)
+    if not (before.is_known and after.is_known):
+        raise _conflict(f"how {event.file} was right before or after change {event.seq} is not known", event.file)
+    return UndoneEdit(event, before.text, after.text, before.is_there, since)
+
+
+def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
+    """Return the change that undoes an edit, and the word for it in the reply. Raises Refusal.
+
+    Args:
+        held: the content of the file now; None: there is no file.
+    """
+    event, group, file = undone.event, undone.event.group, undone.event.file
+    name = file.removeprefix(f"groups/{group}/")
+    if held is None and undone.after:
+        raise _conflict(f"{file} is gone since{_named(undone)}", event.file)
+    text = _text_without(undone, held or b"")
+    if text == (held or b""):
+        raise _conflict(f"nothing of change {event.seq} is left to be undone in {file}{_named(undone)}", event.file)
+    if name in APPENDED:
+        if held is None:
+            return Added.of(APPENDED[name], group, text), "restored"
+        kind: RevisedKind = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
+        return revise(group, file, held, text, kind), "put_back"
+    whole: WholeKind = "entry" if is_json(file) else TEXT
+    if file.startswith("data/working/"):
+        whole = "working"  # it expires
+    if held is not None and not text and not undone.was_there:
+        return FileRemoved(group, whole, file, held), "removed"
+    return FileWritten(group, whole, file, text, held), "restored" if held is None else "put_back"
+
+
+def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
+    """Return the content of a file without an edit. Raises Refusal if the same lines changed since."""
+    event, before, after = undone.event, undone.before, undone.after
+    if is_json(event.file):
+        text = merge_json(after, held, before)
+        if held != after and values_in(text) != values_in(merge_json(after, before, held)):
+            raise _conflict(f"{event.file} was changed since in the same members{_named(undone)}", event.file)
+        return text
+    try:
+        return merge_lines(after, held, before)
+    except Overlapping as error:
+        shown = lines_of(after)[error.line].decode("utf-8", "replace").rstrip()
+        why = f"line {error.line + 1} of {event.file}, which change {event.seq} left as {shown[:60]!r}"
+        raise _conflict(f"{why}, was changed since{_named(undone)}", event.file) from None
+
+
+def _named(undone: UndoneEdit) -> str:
+    """Return the later changes in words."""
+    names = [f"{event.seq} by {event.sender}" for event in undone.since]
+    return f" (changes since: {listed(names[::-1])})" if names else ", and that is not recorded yet"
+
 
 PROPOSAL: Final = "proposal"
 # A change to undo, and the earlier content of its file; None: there was none.
@@ -195,5 +313,114 @@ def _before(row: Row, journal: Path) -> bytes | None:
     return before
 
 
-def _conflict(why: str) -> Refusal:
-    return Refusal("conflict", f"{why}; nothing was changed", field="payload.seq")
+def _conflict(why: str, file: str = "") -> Refusal:
+    advice = f": edit {file}" if file else ""
+    return Refusal("conflict", f"{why}; nothing was changed{advice}", field="payload.seq")
+
+
+MAX_FILES = 5000  # files of one rewind at most: all are in memory and in one commit
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A file that goes back.
+
+    Args:
+        held, wanted: its content now and after the rewind; None: there is no file.
+    """
+
+    file: str
+    kind: WholeKind
+    held: bytes | None
+    wanted: bytes | None
+
+
+def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeHandler[tuple[int, list[Back]]]:
+    def prepare(asked: Asked) -> tuple[int, list[Back]]:
+        payload: Rewind = asked.payload
+        try:
+            seq = moment_of(payload.to, journal, ledger, asked.group, datetime.now(UTC)).seq
+            _check_began(journal, asked.group, seq, payload.to)
+            return seq, _found(journal, files, asked.group, seq)
+        except NotFound as error:
+            raise Refusal("not_found", f"payload.to: {error}", field="payload.to") from None
+        except ValueError as error:
+            raise Refusal("invalid", f"payload.to: {error}", field="payload.to") from None
+        except JournalError as error:
+            raise WorldFailed(str(error)) from error
+
+    def decide(asked: Asked, prepared: tuple[int, list[Back]], now: datetime) -> Outcome:
+        payload: Rewind = asked.payload
+        seq, backs = prepared
+        if late := [back.file for back in backs if files.view(back.file) != back.held]:
+            raise _refused([f"{file} was changed just now: ask again" for file in late])
+        changes = [_change(asked.group, back) for back in backs]
+        told = {"to": min(seq, (1 << 53) - 1), "files": [_told(back) for back in backs]}
+        return Outcome(told, () if payload.dry_run else tuple(changes))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
+    """Raise Refusal if a moment is before the first change of a group; only `0` asks for that."""
+    first = read_first(journal, group)
+    if to != "0" and first is not None and seq < first[0]:
+        when = time_stamp(datetime.fromtimestamp(first[1] / 1000, UTC))
+        why = f"{group} was empty then: its first change is {first[0]}, of {when}; 0 empties it again"
+        raise Refusal("invalid", f"payload.to: {why}", field="payload.to")
+
+
+def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]:
+    """Return the files that changed since a moment. Raises Refusal if one of them cannot be brought back."""
+    changed = read_changed_files(journal, group, seq, LAST_SEQ)
+    marks = watermark_file(group, "").rpartition("/")[0]
+    backs: list[Back] = []
+    problems: list[str] = []
+    for file in changed:
+        if file.startswith(f"{marks}/"):  # else turns that are no longer summarised would not be replayed
+            backs.append(Back(file, "watermark", files.load(file), read_last(journal, file, seq)))
+        elif group_of(file) == group:
+            backs += _persons_file(journal, files.load(file), file, seq, problems)
+    backs = [back for back in backs if (back.held or None) != (back.wanted or None)]
+    if len(backs) > MAX_FILES:
+        problems.append(f"{len(backs)} files would change, and {MAX_FILES} are the most: go back in steps, or restore")
+    if problems:
+        raise _refused(problems)
+    return backs
+
+
+def _persons_file(journal: Path, held: bytes | None, file: str, seq: int, problems: list[str]) -> Iterator[Back]:
+    past = read_past(journal, file)
+    wanted, now = version_at(past, seq), version_at(past, LAST_SEQ)
+    if not wanted.is_known:
+        problems.append(f"how {file} was then is not known")
+    elif not now.is_known or now.text != (held or b""):
+        problems.append(f"what {file} holds now is not in the journal: it would be lost; an edit is noticed in seconds")
+    else:
+        text = wanted.text if wanted.is_there else None
+        yield Back(file, "entry" if file.endswith(".json") else TEXT, held, text)
+
+
+def _change(group: str, back: Back) -> Change:
+    """Return the change that brings a file back. Raises Refusal."""
+    name = back.file.removeprefix(f"groups/{group}/")
+    if name in APPENDED and back.held is not None:
+        return revise(group, back.file, back.held, back.wanted or b"", EDIT_UNDONE)
+    if back.wanted is None:
+        return FileRemoved(group, back.kind, back.file, back.held or b"")
+    if name in APPENDED:
+        return Added.of(APPENDED[name], group, back.wanted)
+    return FileWritten(group, back.kind, back.file, back.wanted, back.held)
+
+
+def _told(back: Back) -> dict[str, Any]:
+    did = "restored" if back.held is None else "put_back"
+    if back.wanted is None:
+        did = "removed"
+    hunks = hunks_between(lines_of(back.held or b""), lines_of(back.wanted or b""))
+    added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
+    return {"file": back.file, "did": did, "added": added, "removed": removed}
+
+
+def _refused(problems: Sequence[str]) -> Refusal:
+    return Refusal("conflict", f"{listed(problems, '; ')}; nothing was changed", field="payload.to")

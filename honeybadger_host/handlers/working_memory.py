@@ -11,8 +11,7 @@ from honeybadger_agent.wording import meant
 from honeybadger_host.context.maker import InventoryOf
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.changes import FileWritten, WholeFiles
 from honeybadger_host.memory.working_memory import (
     Inventory,
     Label,
@@ -23,7 +22,7 @@ from honeybadger_host.memory.working_memory import (
     span_text,
     working_file,
 )
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, checked
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, own_entry
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.neutralise import is_blank, neutralise
@@ -68,7 +67,7 @@ def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen)
         file = working_file(asked.group, asked.session, payload.key)
         data = files.load(file)
         if data is not None:
-            checked(data, asked.group, asked.session, file)
+            own_entry(data, asked.group, asked.session, file)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: SaveToWorkingMemory = asked.payload

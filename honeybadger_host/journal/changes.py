@@ -1,12 +1,39 @@
-"""The changes that the journal takes: decided by handlers, applied to files by stores. Pure."""
+"""The changes that the journal takes, and what decisions see of a batch of them.
+
+Handlers decide changes. A store is loaded on the worker thread before a request is decided (`load`, with arguments of
+its own), shows what will be once everything decided so far is written (`view`), takes in each change as it is decided
+(`apply`), and forgets all of it when the batch is over (`end_batch`). One batch at a time. `WholeFiles` is the store of
+files that change as a whole: the host replaces or removes only the very bytes it has seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, TypeAlias
+from pathlib import Path
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias, get_args
 
+import structlog
+
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
+from honeybadger_host.files.safe_files import (
+    FILE_MODE,
+    NotRegular,
+    closing_fd,
+    kind_of,
+    make_folders,
+    open_plain,
+    path_in,
+    read_all,
+    replace,
+    sync_folder,
+)
 from honeybadger_host.text.turn import Turn
 
 TASK_RECORD: Final = "task_record"  # the kind of rows that record a task's runs
@@ -136,7 +163,7 @@ class NotesRevised:
     """Notes of a file that the host adds to are removed, restored or edited, or lines of an edit are undone.
 
     It must be the first change of its file in a request: a batch takes it only before anything is appended to the file.
-    `documents.revising` makes one.
+    `documents.history` makes one.
 
     Args:
         base: the file's bytes when this was decided; if the file has changed since then, nothing is written.
@@ -156,3 +183,164 @@ class NotesRevised:
 Appended: TypeAlias = Added | TurnAdded | TurnsMarked  # `data` is appended to `file`
 Whole: TypeAlias = FileWritten | FileRemoved
 Change: TypeAlias = Appended | Whole | NotesRevised
+
+
+class Store(Protocol):
+    """The store of one kind of file while a batch is decided. Event loop."""
+
+    def apply(self, change: Change) -> None:
+        """Take in a change that was decided and is not written yet; those of other stores are passed over."""
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Drop applied changes and keep the written ones, which are fewer if something was refused or failed."""
+
+
+class UnitOfWork:
+    """All stores, told of every change."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self._stores = stores
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Show these changes to later decisions."""
+        for change in changes:
+            for store in self._stores:
+                store.apply(change)
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """End the batch."""
+        for store in self._stores:
+            store.end_batch(written)
+
+
+log = structlog.get_logger()
+
+ABSENT: Final = -1  # the fingerprint of no file
+# Kinds of rows that replace a whole file; `Row.offset` is the fingerprint of its earlier content.
+WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
+
+
+class WholeFiles:
+    """Whole files while a batch is decided, and their writing after the journal's commit.
+
+    See the module for `load`, `view`, `apply` and `end_batch`.
+
+    Args:
+        read: returns the newest version of a file, see `Documents.current`.
+    """
+
+    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
+        self._home = home
+        self._read = read or (lambda file: read_whole(path_in(home, file)))
+        self._lock = threading.Lock()
+        """Held to load and to write: what a decision has seen stays as it is until that is written."""
+        self._held: dict[str, bytes | None] = {}
+
+    def load(self, file: str) -> bytes | None:
+        """Read a file; None if there is none. Raises WorldFailed if something that is not a file is in its place."""
+        with self._lock:
+            if file not in self._held:
+                self._held[file] = self._read(file)
+            return self._held[file]
+
+    def view(self, file: str) -> bytes | None:
+        """Return the content of a file after all changes decided so far. It must be loaded."""
+        return self._held[file]
+
+    def below(self, folder: str) -> list[str]:
+        """Return the loaded files below a folder that are there once everything decided so far is written."""
+        return [file for file, data in list(self._held.items()) if data is not None and file.startswith(f"{folder}/")]
+
+    def named(self, folder: str, name: str) -> list[str]:
+        """Return those of a name; see `below`."""
+        return [file for file in self.below(folder) if file.endswith(f"/{name}")]
+
+    def apply(self, change: Change) -> None:
+        """Take in a change that was decided and is not written yet."""
+        if isinstance(change, FileWritten):
+            self._held[change.file] = change.data
+        elif isinstance(change, FileRemoved):
+            self._held[change.file] = None
+        elif isinstance(change, NotesRevised):
+            self._held[change.file] = change.text
+        elif change.file in self._held:  # a reader has the file that is appended to
+            self._held[change.file] = (self._held[change.file] or b"") + change.data
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[None]:
+        """Roll back at the end the changes applied within: a decision may have several, each based on the last."""
+        before = dict(self._held)
+        try:
+            yield
+        finally:
+            self._held.update(before)
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Forget everything: the next batch reads what it needs."""
+        self._held.clear()
+
+    def refresh(self, file: str, data: bytes, replaces: bytes | None) -> bool:
+        """Give a file what the journal has by other rows, if it still holds `replaces`; return whether it was written.
+
+        Only in the writer's place, or for a file that no batch has loaded. Durable at once: a change that replaces it
+        must find it after a power cut. Raises WorldFailed, OSError.
+        """
+        path = path_in(self._home, file)
+        with self._lock:
+            if file in self._held or read_whole(path) != replaces:
+                return False
+            is_first = not path.parent.exists()
+            make_folders(path.parent)
+            replace(path, data, mode=_mode_of(path))
+            if is_first:  # the names of new folders, too
+                sync_folder(path.parent.parent)
+                sync_folder(path.parent.parent.parent)
+            return True
+
+
+def read_whole(path: Path | str) -> bytes | None:
+    """Return the content of a file, or None if there is none. Raises WorldFailed."""
+    try:
+        fd, status = open_plain(path)
+        with closing_fd(fd):
+            return read_all(fd, status.st_size)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except NotRegular as error:
+        raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None
+
+
+def fingerprint(data: bytes | None) -> int:
+    """Return 63 bits that tell what a file held; `ABSENT` for no file."""
+    return ABSENT if data is None else int.from_bytes(hashlib.sha256(data).digest()[:8]) >> 1
+
+
+def row_offset(change: Whole | NotesRevised) -> int:
+    """Return the fingerprint of what a change replaces or removes."""
+    match change:
+        case FileWritten(replaces=held) | FileRemoved(data=held) | NotesRevised(base=held):
+            return fingerprint(held)
+
+
+def make_room(path: Path) -> None:
+    """Make the folders of a file and see that nothing but a file is in its place. Raises WorldFailed."""
+    try:
+        make_folders(path.parent)
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
+
+
+def _mode_of(path: Path) -> int:
+    """Return the mode to write a file with: what its owner gave it stays."""
+    try:
+        return stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode) & 0o777
+    except OSError:
+        return FILE_MODE

@@ -19,11 +19,17 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_host.files.safe_files import Signature
-from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS
-from honeybadger_host.journal.changes import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, REMOVED
-from honeybadger_host.journal.connection import read_meta, read_rows
+from honeybadger_host.journal.changes import (
+    ABSENT,
+    EDIT_UNDONE,
+    NOTE_EDITED,
+    NOTE_REMOVED,
+    NOTE_RESTORED,
+    REMOVED,
+    WHOLE_KINDS,
+)
 from honeybadger_host.journal.line_hunks import Hunk, reversed_hunks, text_with
-from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes
+from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row, insert_changes, read_meta, read_rows
 
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
 # a home is finished.
@@ -85,7 +91,7 @@ def digest_of(data: bytes) -> bytes:
 
 
 def fingerprint_of(digest: bytes | None) -> int:
-    """Return the `atomic_files.fingerprint` of what has this digest."""
+    """Return the `changes.fingerprint` of what has this digest."""
     return -1 if digest is None else int.from_bytes(digest[:8]) >> 1
 
 

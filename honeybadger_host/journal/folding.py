@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.journal.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.journal.changes import NOTE_REMOVED, REMOVED
+from honeybadger_host.journal.changes import ABSENT, NOTE_REMOVED, REMOVED, WHOLE_KINDS, fingerprint
 from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
     REVISED_KINDS,

@@ -21,32 +21,29 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import identity_of
-from honeybadger_host.journal.connection import (
-    SharedLog,
-    connect,
-    connect_to_read,
-    make_file,
-    read_meta,
-    transaction,
-    translated,
-    translating,
-    vacuum,
-)
-from honeybadger_host.journal.digests import CHECKED_AT_ONCE
 from honeybadger_host.journal.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
-from honeybadger_host.journal.opening import gone, make_or_check
-from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, damaged_rows
+from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, damaged_rows, gone, make_or_check
 from honeybadger_host.journal.schema import (
+    CHECKED_AT_ONCE,
     DAMAGED,
     IS_EDIT,
     BegunTurn,
     Marks,
     Receipt,
     Row,
+    SharedLog,
     Spent,
     TurnKey,
+    connect,
+    connect_to_read,
     insert_changes,
+    make_file,
     read_marks,
+    read_meta,
+    transaction,
+    translated,
+    translating,
+    vacuum,
     write_marks,
 )
 

@@ -1,4 +1,4 @@
-"""The journal of a home when it is opened: made when there never was one, else checked and brought forward."""
+"""The journal's file as a whole: made when there never was one, brought forward, checked, copied."""
 
 from __future__ import annotations
 
@@ -7,19 +7,30 @@ import sqlite3
 import uuid
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.errors import JournalError
+from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import open_new, sync_folder
 from honeybadger_host.journal.folding import fold_edits
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,
+    CHECKED_AT_ONCE,
+    COLUMNS,
     FORWARD,
     LOG_SEQ,
+    NUMBERS,
     SCHEMA,
     SCHEMA_VERSION,
+    Marks,
+    connect_to_read,
+    know_digests,
+    read_marks,
+    read_rows,
+    reading,
+    row_digest,
+    write_marks,
 )
 
 log = structlog.get_logger()
@@ -135,3 +146,132 @@ def gone(path: Path, state: str, identity: str) -> JournalError:
         f"were done. Restore it from a backup; or, if you accept that, remove {path.parent / 'host.lock'} and start "
         f"again: notes and turns in the files stay."
     )
+
+
+# Advice about rows that changed by themselves.
+DAMAGED_NOW_WHAT: Final = (
+    "a disk or memory fails: replace it; restore the last backup from before, or let another machine of the cluster "
+    "own the home; until then the rest is served"
+)
+
+
+class JournalPosition(NamedTuple):
+    """A journal as it was at one moment; see `Journal`."""
+
+    identity: str
+    committed_seq: int
+    marks: Marks
+
+    @property
+    def projected_seq(self) -> int:
+        return self.marks.projected_seq
+
+
+class Checked(NamedTuple):
+    """The result of checking a journal.
+
+    Args:
+        verdict: "ok", or the first damage.
+        damaged: see `damaged_rows`.
+        last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
+    """
+
+    verdict: str
+    changes: int
+    last_at: int
+    damaged: list[str]
+
+
+def check_journal(path: Path) -> Checked:
+    """Look through a journal that a host may have open. Raises JournalError."""
+    with reading(path) as connection:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
+        last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
+        is_old = connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION
+    damaged = [] if is_old else [row for numbers in stretches(path) for row in damaged_rows(path, numbers)]
+    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]), damaged)
+
+
+def stretches(path: Path) -> list[range]:
+    """Return numbers of changes and receipts to be checked together, the newest first. Raises JournalError.
+
+    Only existing numbers: a damaged number may be any.
+    """
+    numbers = " UNION ".join(f"SELECT DISTINCT seq / {CHECKED_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
+    query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * CHECKED_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
+    firsts = [number * CHECKED_AT_ONCE for (number,) in read_rows(path, query)]
+    return [range(first, first + CHECKED_AT_ONCE) for first in firsts]
+
+
+def damaged_rows(path: Path, numbers: range) -> list[str]:
+    """Return which changes and receipts of some numbers changed by themselves, as `changes 17`.
+
+    Unreadable ones are among them.
+    """
+    damaged: set[str] = set()
+    try:
+        with reading(path) as connection:
+            connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+            connection.execute("BEGIN")  # one moment for all of it
+            for table, columns in COLUMNS.items():
+                number = NUMBERS[table]
+                digests = (
+                    f"SELECT id / 4, digest FROM digests WHERE id BETWEEN 4 * ? AND 4 * ? + 3 AND id % 4 = {number}"  # noqa: S608  constants
+                )
+                rows = f"SELECT {', '.join(columns)} FROM {table} WHERE seq BETWEEN ? AND ?"  # noqa: S608  constants
+                ends = numbers[0], numbers[-1]
+                known = dict(connection.execute(digests, ends))
+                found = {row[0]: row_digest(*row) for row in connection.execute(rows, ends)}
+                damaged |= {f"{table} {seq}" for seq, _ in known.items() ^ found.items()}
+    except JournalError as error:
+        return [f"{numbers[0]} to {numbers[-1]}: {error}"]
+    return sorted(damaged)
+
+
+def read_position(path: Path) -> JournalPosition:
+    """Return the position of a journal that a host may have open. Raises JournalError."""
+    try:
+        with reading(path) as connection:
+            return _position_in(connection)
+    except LookupError as error:
+        raise JournalError(f"cannot read {path}: {error}; see `honeybadger-host doctor`") from error
+
+
+def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
+    """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
+
+    Args:
+        to: must not exist.
+        marks: what the copy says of itself at most: a restored host looks for every other change.
+    Raises:
+        JournalError: it is damaged, or cannot be read.
+        WorldFailed: no space for the copy.
+    """
+    os.close(open_new(to))
+    try:
+        with closing(connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
+            source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+            know_digests(copy)
+            bring_forward(copy, path)
+            held = read_marks(copy)
+            write_marks(copy, held.up_to(marks), held)
+            verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")
+            return _position_in(copy)
+    except (sqlite3.Error, LookupError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
+        raise JournalError(f"cannot copy {path}: {error}") from error
+
+
+def _position_in(connection: sqlite3.Connection) -> JournalPosition:
+    connection.execute("BEGIN")  # one moment for all of it
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
+    found = JournalPosition(str(meta["identity"]), int(last), read_marks(connection))
+    connection.execute("COMMIT")
+    return found

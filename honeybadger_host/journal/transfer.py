@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from honeybadger_host.journal.connection import SharedLog, connect, read_meta, read_rows, reading, transaction
 from honeybadger_host.journal.edits import LINE_KINDS, Looked, Seen, write_looked
 from honeybadger_host.journal.folding import begin_pasts
 from honeybadger_host.journal.forgetting import Forgetting, keep_forgetting
@@ -21,8 +20,14 @@ from honeybadger_host.journal.schema import (
     Marks,
     Receipt,
     Row,
+    SharedLog,
+    connect,
     insert_changes,
     read_marks,
+    read_meta,
+    read_rows,
+    reading,
+    transaction,
     write_marks,
 )
 

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.agents import AGENTS_FOLDER
-from honeybadger_host.documents.store import Documents
+from honeybadger_host.documents.projections import Documents
 from honeybadger_host.files.file_cache import signature_of
-from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import ROOT_GLOBAL_FILE
-from honeybadger_host.files.moved import MOVED_FOLDER
+from honeybadger_host.files.home import MOVED_FOLDER, ROOT_GLOBAL_FILE, groups_in
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
-from honeybadger_host.memory.session_files import SESSIONS
+from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 
 _FILES_AT_ONCE: Final = 256  # files compared at once, between two pauses

@@ -15,9 +15,9 @@ import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import FeedbackKind
-from honeybadger_host.files.lines_back import lines_back
 from honeybadger_host.files.safe_files import opened_plain
 from honeybadger_host.memory.edited import Edited, Stamp, checked, read_json
+from honeybadger_host.memory.turn_log import lines_back
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 

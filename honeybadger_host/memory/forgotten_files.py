@@ -11,9 +11,8 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.agents import AGENTS_FOLDER
-from honeybadger_host.documents.revising import revise
-from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import ROOT_GLOBAL_FILE
+from honeybadger_host.documents.history import revise
+from honeybadger_host.files.home import ROOT_GLOBAL_FILE, folders_of, single_files_of
 from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.memory.peoples_files import document_group, group_of
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line

@@ -23,7 +23,7 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.files.safe_files import FILE_MODE, make_folders
-from honeybadger_host.journal.connection import connect_to_read
+from honeybadger_host.journal.schema import connect_to_read
 from honeybadger_host.memory import served as contexts
 from honeybadger_host.memory.served import Injection, Served, ServedContext
 

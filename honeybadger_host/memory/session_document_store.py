@@ -20,25 +20,23 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import SESSION
-from honeybadger_host.documents.document import Rules
+from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
     READABLE,
+    Deletion,
     SessionDocument,
+    deleted_file,
     dump_document,
     empty_document,
     is_document,
+    parse_deletion,
     parse_document,
+    session_file,
     with_derived_of,
     with_turns,
-)
-from honeybadger_host.memory.session_files import (
-    Deletion,
-    deleted_file,
-    parse_deletion,
-    session_file,
 )
 from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
@@ -123,7 +121,8 @@ class _Working:
 class Sessions:
     """The documents of all sessions.
 
-    `read` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` is called when nothing waits.
+    `read` and `names` may run on any thread; for a batch see `journal.changes`; `write_out` is called when nothing
+    waits.
 
     Args:
         current: returns the newest version of a file, see `Documents.current`.

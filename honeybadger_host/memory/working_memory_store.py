@@ -18,8 +18,7 @@ import structlog
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, read_whole
 from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
     ROOT,
@@ -52,7 +51,7 @@ class SessionLabels:
 class WorkingMemoryStore:
     """The entries of all sessions.
 
-    `look`, `read`, `read_all` and `inventory` may run on any thread; for a batch see `unit_of_work`.
+    `look`, `read`, `read_all` and `inventory` may run on any thread; for a batch see `journal.changes`.
 
     Args:
         read: returns the newest version of a file, see `Documents.read`.
@@ -110,7 +109,7 @@ class WorkingMemoryStore:
         """Return one entry, expired or not, or None if there is none. Raises WorldFailed if its file is no entry."""
         file = working_file(group, session, key)
         data = self._read(file)
-        return None if data is None else checked(data, group, session, file)
+        return None if data is None else own_entry(data, group, session, file)
 
     def read_all(self, group: str, session: str, now: datetime) -> list[WorkingEntry]:
         """Return the entries that have not expired, with their data. Raises WorldFailed."""
@@ -163,7 +162,7 @@ class WorkingMemoryStore:
         return found
 
 
-def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
+def own_entry(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     """Return the entry of a file. Raises WorldFailed if it is none: a person must mend it or move it away."""
     try:
         return parse_own(data, group, session, file)

@@ -24,8 +24,7 @@ from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, read_holder
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain
-from honeybadger_host.journal.opening import BEFORE
-from honeybadger_host.journal.position import copy_journal, read_position
+from honeybadger_host.journal.opening import BEFORE, copy_journal, read_position
 from honeybadger_host.journal.schema import Marks
 from honeybadger_host.ops.archive import (
     FORMAT,

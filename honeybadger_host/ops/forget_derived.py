@@ -11,7 +11,7 @@ from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.documents.merge_json import object_in
 from honeybadger_host.files.home import SUMMARY
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.reader import read_turns_behind
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.compaction import line_of

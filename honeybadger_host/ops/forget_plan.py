@@ -9,15 +9,13 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import EDIT_UNDONE
-from honeybadger_host.journal.connection import read_rows
+from honeybadger_host.journal.changes import EDIT_UNDONE, read_whole
 from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.reader import read_change
-from honeybadger_host.journal.schema import IS_EDIT, Row
+from honeybadger_host.journal.schema import IS_EDIT, Row, read_rows
 from honeybadger_host.memory.forgotten_files import files_of
-from honeybadger_host.memory.session_files import session_file
+from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.ops.forget_derived import (

@@ -13,8 +13,7 @@ import anyio.to_thread
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.files.home import HomeLock
-from honeybadger_host.files.moved import Moved
+from honeybadger_host.files.home import HomeLock, Moved
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.journal.journal import Journal

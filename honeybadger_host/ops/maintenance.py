@@ -15,9 +15,9 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from honeybadger_host.documents.document import Found
+from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
-from honeybadger_host.journal.position import damaged_rows, stretches
+from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock

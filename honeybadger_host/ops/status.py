@@ -18,7 +18,7 @@ from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after

@@ -34,10 +34,9 @@ from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, TurnHandler, WaitingHandler
-from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row
-from honeybadger_host.journal.unit_of_work import UnitOfWork
 from honeybadger_host.memory.served import Served
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings

@@ -21,8 +21,7 @@ import orjson
 from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import JOURNAL_FILE, is_served
+from honeybadger_host.files.home import JOURNAL_FILE, folders_of, is_served, single_files_of
 from honeybadger_host.files.safe_files import (
     NotRegular,
     kind_of,
@@ -30,7 +29,7 @@ from honeybadger_host.files.safe_files import (
     open_new,
     open_plain,
 )
-from honeybadger_host.journal.atomic_files import WHOLE_KINDS
+from honeybadger_host.journal.changes import WHOLE_KINDS
 from honeybadger_host.journal.edits import EditReader, Seen, digest_of, packed_line, text_after
 from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.journal.schema import Row

@@ -11,9 +11,8 @@ import orjson
 
 from honeybadger_agent.mailbox import new_id
 from honeybadger_host.journal.edits import edit_of, is_edit
-from honeybadger_host.journal.forgetting import Forgetting
+from honeybadger_host.journal.forgetting import Forgetting, read_tombstones
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.journal.tombstones import read_tombstones
 from honeybadger_host.text.phrases import said_in
 
 

@@ -18,14 +18,12 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
-from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import JOURNAL_FILE, HomeLock
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, single_files_of
 from honeybadger_host.files.safe_files import make_folders, sync_all
-from honeybadger_host.journal.connection import SharedLog
 from honeybadger_host.journal.edits import Seen, digest_of
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import (
     Arriving,
     last_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import folders_of, single_files_of
 
 _MAX_NAME_BYTES: Final = 255
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once

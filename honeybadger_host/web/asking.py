@@ -16,8 +16,7 @@ from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, No
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, Result, dump_request
-from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, is_served
+from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is_served
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 

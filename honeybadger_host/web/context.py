@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
-from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.web.asking import Home, NotFound, RequestFailed, made, session_named

@@ -19,7 +19,7 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
-from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.faults import faults_in
 from honeybadger_host.spool.dead_letter_files import dead_names, find_dead

@@ -14,7 +14,7 @@ from honeybadger_agent.wire.proposals import UNDECIDED, is_copied
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.web.asking import Home, Invalid, made
 from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of

@@ -17,9 +17,9 @@ import structlog
 from pydantic import Field
 
 from honeybadger_host.files.home import MESSAGES_FOLDER
-from honeybadger_host.files.lines_back import lines_back
 from honeybadger_host.files.safe_files import opened_plain
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
+from honeybadger_host.memory.turn_log import lines_back
 
 log = structlog.get_logger()
 

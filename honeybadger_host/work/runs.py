@@ -11,8 +11,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, without_preparation
-from honeybadger_host.journal.atomic_files import fingerprint, read_whole
-from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.changes import Change, fingerprint, read_whole
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.task_files import TaskFile
 from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded

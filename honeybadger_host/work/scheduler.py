@@ -32,7 +32,7 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.due import due, missed_before

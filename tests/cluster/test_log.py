@@ -30,9 +30,8 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
-from honeybadger_host.journal.connection import connect, reading, transaction
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.schema import Receipt, Row, TurnKey
+from honeybadger_host.journal.schema import Receipt, Row, TurnKey, connect, reading, transaction
 from tests.cluster import servers as real
 from tests.cluster.machines import dump
 

@@ -113,9 +113,9 @@ def _forget_receipts() -> None:
 
 
 def _leave_out_syncs() -> None:
-    from honeybadger_host.journal import connection
+    from honeybadger_host.journal import schema
 
-    _replace(connection, "SYNCHRONOUS", "OFF")
+    _replace(schema, "SYNCHRONOUS", "OFF")
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 

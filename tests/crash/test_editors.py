@@ -19,7 +19,7 @@ import pytest
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
-from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.opening import read_position
 from tests.crash.chains import Figures, live, rounds, storms
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, ended, is_up

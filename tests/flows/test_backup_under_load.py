@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import new_id
-from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.opening import read_position
 from honeybadger_host.ops.archive import read_archive
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient

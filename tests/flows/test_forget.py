@@ -20,8 +20,8 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
+from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.journal.tombstones import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read

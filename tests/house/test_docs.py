@@ -17,7 +17,7 @@ from honeybadger_host.configuration import render_toml
 from honeybadger_host.curation import dreams, enrichment, snapshot
 from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
-from honeybadger_host.handlers import rewind
+from honeybadger_host.handlers import undo
 from honeybadger_host.memory import watermarks
 from honeybadger_host.settings import Consolidation, History
 from tests.hosting import HostProcess
@@ -143,7 +143,7 @@ def test_the_projects_persona_is_the_one_of_init() -> None:
         ("curation.md", f"at least {enrichment._MIN_CHARACTERS} characters in three sentences"),
         ("curation.md", f"the {snapshot.MAX_ENTRIES:,} entries that changed last"),
         ("curation.md", f"after {dreams.QUIET_SECONDS:g} seconds without a change"),
-        ("looking-back.md", f"more than {rewind.MAX_FILES:,} files"),
+        ("looking-back.md", f"more than {undo.MAX_FILES:,} files"),
         ("looking-back.md", f"in a file over {MAX_BYTES >> 20} MiB, or in a save"),
     ],
 )

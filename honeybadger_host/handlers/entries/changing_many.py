@@ -9,8 +9,7 @@ from typing import Any
 
 from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal, parse_members
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeFiles
 
 
 def change_many(

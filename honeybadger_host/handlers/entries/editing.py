@@ -22,12 +22,14 @@ from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
+    Origin,
+    Standing,
     dump_entry,
     entry_file,
     name_in,
+    origin_of,
     with_origin,
 )
-from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 NEVER: Final = "never"  # instead of a time: it stays valid

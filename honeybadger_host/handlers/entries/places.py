@@ -9,7 +9,7 @@ from typing import Final
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.entries.answers import parsed, the_one
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
+from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, memory_folder, named_id
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.lookups import Lookups

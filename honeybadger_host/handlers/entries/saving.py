@@ -33,10 +33,17 @@ from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Superseding
 from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import FileRemoved, FileWritten
-from honeybadger_host.memory.entries.entry import Entry, dump_entry, name_in, reinforce, with_origin
-from honeybadger_host.memory.entries.marks import Origin, Standing, origin_of
+from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whole
+from honeybadger_host.memory.entries.entry import (
+    Entry,
+    Origin,
+    Standing,
+    dump_entry,
+    name_in,
+    origin_of,
+    reinforce,
+    with_origin,
+)
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.index import Index

@@ -14,11 +14,10 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
 from honeybadger_agent.wire import Refusal, Wire
-from honeybadger_host.documents.document import Found
+from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
-from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.changes import Change, WholeFiles, read_whole
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import archive_entry, archived_file

@@ -24,7 +24,7 @@ from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.handlers.review.waiting import Accepting
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
+from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp

@@ -31,8 +31,7 @@ from honeybadger_host.curation.proposal import Operation, OperationState, Propos
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Change, FileWritten
+from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles
 from honeybadger_host.memory.entries.entry import memory_folder
 
 

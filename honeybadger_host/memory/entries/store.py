@@ -20,7 +20,7 @@ from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import kind_of
-from honeybadger_host.journal.atomic_files import fingerprint
+from honeybadger_host.journal.changes import fingerprint
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of
 
 log = structlog.get_logger()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from honeybadger_host.documents.revising import Removal, remove_notes, revise
+from honeybadger_host.documents.history import Removal, remove_notes, revise
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.journal.changes import NOTE_RESTORED, Added, Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.memory.entries.entry import Entry, dump_entry

@@ -20,9 +20,9 @@ from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agen
 from honeybadger_host.configuration import host_zone, load_settings, model_key
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
-from honeybadger_host.files.group_places import groups_in
+from honeybadger_host.files.home import groups_in
 from honeybadger_host.handlers.tasks import why_without_model
-from honeybadger_host.journal.atomic_files import read_whole
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings

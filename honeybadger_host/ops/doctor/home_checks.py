@@ -15,20 +15,20 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
-from honeybadger_host.files.group_places import groups_in
 from honeybadger_host.files.home import (
     CLOCK_GRACE_SECONDS,
     GROUP_FILES,
     JOURNAL_FILE,
     STATUS_FILE,
+    Moved,
     check_home,
+    groups_in,
     is_served,
     read_holder,
 )
-from honeybadger_host.files.moved import Moved
 from honeybadger_host.files.safe_files import names_in, printable
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.position import DAMAGED_NOW_WHAT, check_journal
+from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.faults import faults_in

@@ -14,8 +14,7 @@ from typing import Final
 
 from honeybadger_host.configuration import load_settings, user_folders
 from honeybadger_host.errors import HostError, SettingsError
-from honeybadger_host.files.group_places import groups_in
-from honeybadger_host.files.home import is_served, read_holder
+from honeybadger_host.files.home import groups_in, is_served, read_holder
 from honeybadger_host.ops import systemd
 from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders

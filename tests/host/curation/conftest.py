@@ -11,7 +11,7 @@ import pytest
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
+from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles

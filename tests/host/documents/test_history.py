@@ -8,9 +8,8 @@ import orjson
 import pytest
 
 from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
-from honeybadger_host.handlers.undo_edits import put_back, undone_edit
-from honeybadger_host.journal.atomic_files import ABSENT, fingerprint
-from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.handlers.undo import put_back, undone_edit
+from honeybadger_host.journal.changes import ABSENT, FileWritten, fingerprint
 from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.schema import Row

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from honeybadger_host.documents import rendering
-from honeybadger_host.documents.revising import edit_note, removal_of, remove_notes
+from honeybadger_host.documents.history import edit_note, removal_of, remove_notes
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note

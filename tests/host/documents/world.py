@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.documents.saves import Saves
-from honeybadger_host.documents.store import Documents
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import Added, Change, NotesRevised
 from honeybadger_host.journal.edits import Edit, EditReader, edit_of

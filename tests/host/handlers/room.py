@@ -15,8 +15,7 @@ import pytest
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
-from honeybadger_host.documents.projections import Projections
-from honeybadger_host.documents.store import Documents
+from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
@@ -24,17 +23,15 @@ from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_depe
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
-from honeybadger_host.journal.atomic_files import WholeFiles
-from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.changes import Change, Store, UnitOfWork, WholeFiles
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.journal.unit_of_work import Store, UnitOfWork
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group
+from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.session_files import SESSIONS
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore

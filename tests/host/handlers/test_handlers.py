@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler
-from honeybadger_host.journal.atomic_files import fingerprint
-from honeybadger_host.journal.changes import Added, NotesRevised
+from honeybadger_host.journal.changes import Added, NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.journal.tombstones import bury
+from honeybadger_host.journal.forgetting import bury
 from honeybadger_host.settings import Conversation, Settings
 from tests.host.handlers.room import Room
 

@@ -16,7 +16,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
-from honeybadger_host.memory.session_files import deleted_file, session_file
+from honeybadger_host.memory.session_document import deleted_file, session_file
 from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
 

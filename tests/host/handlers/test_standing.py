@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.memory.entries.entry import parse_entry
-from honeybadger_host.memory.entries.marks import STANDS, Standing, standing_members
+from honeybadger_host.memory.entries.entry import STANDS, Standing, parse_entry, standing_members
 from tests.host.handlers.room import NOW, Room
 
 LATER = "2026-11-21T08:05:59Z"  # two hours behind NOW

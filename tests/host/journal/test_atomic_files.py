@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.atomic_files import ABSENT, fingerprint, make_room, read_whole
+from honeybadger_host.journal.changes import ABSENT, fingerprint, make_room, read_whole
 
 FILE = "groups/main/memory/general/k3v9x2m4q7p1.json"
 

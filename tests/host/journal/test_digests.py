@@ -16,7 +16,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.edits import Edit, Looked, digest_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import Hunk
-from honeybadger_host.journal.position import damaged_rows, stretches
+from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.ops.doctor.home_checks import journal as examined
 

@@ -10,16 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_host.documents.history import read_past, version_at
-from honeybadger_host.documents.revising import notes_in
-from honeybadger_host.journal.atomic_files import fingerprint
-from honeybadger_host.journal.digests import know_digests
+from honeybadger_host.documents.history import notes_in, read_past, version_at
+from honeybadger_host.journal.changes import fingerprint
 from honeybadger_host.journal.edits import digest_of, edit_of, hunks_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
-from honeybadger_host.journal.position import damaged_rows
+from honeybadger_host.journal.opening import damaged_rows
 from honeybadger_host.journal.reader import LogFilter, read_log
-from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.schema import Row, know_digests
 from tests.host.journal.older import VERSION_7
 
 MEMORY, PERSONA = "groups/main/MEMORY.md", "groups/main/CLAUDE.md"

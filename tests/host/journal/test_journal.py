@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.position import copy_journal, read_position
+from honeybadger_host.journal.opening import copy_journal, read_position
 from honeybadger_host.journal.reader import LogFilter, read_log, read_request
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from honeybadger_agent import wire
 from honeybadger_host.memory.entries.entry import (
+    KINDS,
     MAX_ENTRY_FILE_BYTES,
     Entry,
+    Origin,
     dump_entry,
     entry_file,
     entry_id,
@@ -20,7 +22,6 @@ from honeybadger_host.memory.entries.entry import (
     place_of,
     reinforce,
 )
-from honeybadger_host.memory.entries.marks import KINDS, Origin
 from honeybadger_host.text.labels import each_once, folded
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"

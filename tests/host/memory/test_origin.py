@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import OriginKind
-from honeybadger_host.memory.entries.entry import dump_entry, parse_entry
-from honeybadger_host.memory.entries.marks import Origin, origin_of
+from honeybadger_host.memory.entries.entry import Origin, dump_entry, origin_of, parse_entry
 
 FILE = "groups/main/memory/general/k3v9.json"
 

@@ -11,9 +11,17 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.journal.atomic_files import WholeFiles, read_whole
-from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, TurnAdded
-from honeybadger_host.journal.unit_of_work import Store, UnitOfWork
+from honeybadger_host.journal.changes import (
+    Added,
+    Change,
+    FileRemoved,
+    FileWritten,
+    Store,
+    TurnAdded,
+    UnitOfWork,
+    WholeFiles,
+    read_whole,
+)
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn

@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.journal.atomic_files import read_whole
-from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.changes import FileWritten, read_whole
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
 from tests.host.documents.world import World

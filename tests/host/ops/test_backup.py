@@ -22,7 +22,7 @@ import pytest
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
 from honeybadger_host.files.home import HomeLock, read_holder
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.position import read_position
+from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.ops.archive import ArchiveDamaged, read_archive
 from honeybadger_host.ops.backup import back_up

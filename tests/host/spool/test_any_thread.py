@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from honeybadger_host.journal.atomic_files import WholeFiles
+from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.turn_queue import TurnQueue
 

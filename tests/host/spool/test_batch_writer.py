@@ -7,8 +7,7 @@ import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
-from honeybadger_host.documents.projections import Projections
-from honeybadger_host.documents.store import Documents
+from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import TurnAdded

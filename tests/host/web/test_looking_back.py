@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.journal.connection import connect
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
+from honeybadger_host.journal.schema import connect
 from honeybadger_host.ops.gist import WORDS
 from honeybadger_host.web.looking_back import look_back, newest_seq, note_history
 
