@@ -100,6 +100,11 @@ class Spool:
         return any(inbox.waiting for inbox in list(self._folders.values()))
 
     @property
+    def has_more(self) -> bool:
+        """Return whether the next look or the next batch may find requests. Event loop, between two batches."""
+        return self._is_everywhere or bool(self._marked) or bool(self._long) or any(self._queues.values())
+
+    @property
     def queues(self) -> set[str]:
         """The names of all queues; see `Inbox.queue`."""
         return {*self._queues}
