@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment, paint
-from honeybadger_host.ops.faults import faults_in
+from honeybadger_host.ops.findings import faults_in
 
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_host.ops.findings import Finding

@@ -1,11 +1,17 @@
-"""A finding of the doctor."""
+"""Findings of the doctor, and the faults in a host's status, as `status`, `doctor` and the page show them."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Final, Literal
+
+from honeybadger_agent.wording import count_of, in_words
 
 Level = Literal["ok", "warning", "problem"]
+_LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
+_CHECK: Final = "running"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +39,51 @@ def warning(check: str, message: str, now_what: str) -> Finding:
 
 def problem(check: str, message: str, now_what: str) -> Finding:
     return Finding(check, "problem", message, now_what)
+
+
+def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the faults in a status. A part that the status lacks has no faults."""
+    age = time.time() - status.get("written_at", time.time())
+    if age > _LATE_SECONDS:
+        why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
+        yield problem(_CHECK, why, "see its log, and the disk with doctor")
+    yield from _listed(status)
+    for file in status.get("damaged", ()):
+        why = f"{file} cannot be read: its last good version, if any, is served, and what agents change is merged"
+        yield warning(_CHECK, why, "mend it")
+    for job in status.get("curation", {}).get("failed", ()):
+        why = f"curation failed: {job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}"
+        yield warning(_CHECK, why, "")
+    for target in status.get("push", ()):
+        if (failed := target["failed"]) is not None:
+            waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
+            why = f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
+            yield warning(_CHECK, why, "")
+    if status.get("stuck"):
+        why = f"{count_of(status['stuck'], 'request is', 'requests are')} done and cannot be removed"
+        yield warning(_CHECK, why, "see inbox.unlink_failed in the log")
+    watcher = status.get("watcher", {})
+    if without := watcher.get("folders_without_events"):
+        what = f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there"
+        yield warning(_CHECK, what, "see watch.failed in the log")
+    elif not watcher.get("is_alive", True):
+        yield warning(_CHECK, "the watcher is off: requests are found by the sweep only", "")
+
+
+def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the faults that are lists of lines in the status."""
+    refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
+    lists: tuple[tuple[Level, str, Any, str], ...] = (
+        ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
+        ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
+        ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
+        ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
+        ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
+        ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),
+        ("warning", "agent file is not used", [f"{file}: {why}" for file, why in refused.items()], "mend it"),
+        ("warning", "task does not run", tasks.get("refused", ()), "mend its file"),
+        ("warning", "task waits", tasks.get("waiting", ()), "it is tried again within minutes"),
+    )
+    for level, what, found, now_what in lists:
+        for each in found:
+            yield Finding(_CHECK, level, f"{what}: {each}", now_what)

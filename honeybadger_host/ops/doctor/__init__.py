@@ -1,6 +1,6 @@
 """The doctor: checks of a home, each a function from the home folder to findings.
 
-Reading order: `home_checks`, `machine_checks` and `agent_checks`.
+Reading order: `home_checks` and `agent_checks`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.ops.doctor import agent_checks, home_checks, machine_checks
+from honeybadger_host.ops.doctor import agent_checks, home_checks
 from honeybadger_host.ops.findings import Finding
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
-    machine_checks.python_and_sqlite,
+    home_checks.versions,
     home_checks.home_folder,
     home_checks.settings,
     home_checks.lock,
     home_checks.journal,
-    machine_checks.disk,
-    machine_checks.file_system,
-    machine_checks.open_files,
-    machine_checks.inotify,
-    machine_checks.hard_links,
+    home_checks.disk,
+    home_checks.open_files,
     home_checks.group_files,
     home_checks.entries,
     home_checks.inboxes,
@@ -33,7 +30,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     agent_checks.tasks,
     agent_checks.directives,
     agent_checks.coding_tools,
-    machine_checks.units,
 )
 
 

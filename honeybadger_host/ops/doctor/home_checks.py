@@ -1,9 +1,15 @@
-"""The doctor's checks of a home: settings, journal, files and inboxes. Each check is a function of the home folder."""
+"""The doctor's checks of a home: settings, disk, journal, files and inboxes.
+
+Each check is a function of the home folder.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import resource
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +18,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
+from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
@@ -29,13 +35,54 @@ from honeybadger_host.files.home import (
 from honeybadger_host.files.safe_files import names_in, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
-from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
+from honeybadger_host.memory.entries.entry import parse_entry
+from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.ops.faults import faults_in
-from honeybadger_host.ops.findings import Finding, Level, ok, problem, warning
+from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.spool.senders import load_senders
 
+# Folders of a home that may be separate file systems.
+_MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
+_MIN_OPEN_FILES: Final = 1024  # a batch opens up to 256 folders
 _LOOKED_AT: Final = ("agents", "journal", "large_memories", "tasks")  # parts of the status whose files are checked, too
+
+
+def versions(home: Path) -> Iterator[Finding]:
+    yield ok("versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}")
+
+
+def disk(home: Path) -> Iterator[Finding]:
+    seen: set[int] = set()
+    for folder in (home, *(home / name for name in _MOUNTABLE)):
+        if not folder.is_dir() or folder.stat().st_dev in seen:
+            continue
+        seen.add(folder.stat().st_dev)
+        of = "" if folder == home else f" for {folder}"
+        space = os.statvfs(folder)
+        free = space.f_bavail * space.f_frsize
+        level: Level = "ok" if free > 1 << 30 else "warning" if free > 1 << 26 else "problem"
+        yield Finding("disk", level, f"{free >> 20} MiB free{of}", "" if level == "ok" else "free some space")
+        if space.f_files:
+            level = "ok" if space.f_favail > 100_000 else "warning" if space.f_favail > 10_000 else "problem"
+            now_what = "" if level == "ok" else "every request and reply is a file: remove some"
+            yield Finding("inodes", level, f"{space.f_favail} inodes free{of}", now_what)
+        if space.f_flag & os.ST_RDONLY:
+            yield problem("disk", f"{folder} is mounted read-only", "see why (dmesg), then mount -o remount,rw")
+
+
+def open_files(home: Path) -> Iterator[Finding]:
+    """Check the limit of open files of the running host, else of a host that this shell would start."""
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    holder = read_holder(home)
+    if holder.pid is not None and is_served(home):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # not ours to look at, or not Linux
+            limit = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)[0]
+    if limit != resource.RLIM_INFINITY and limit < _MIN_OPEN_FILES:
+        what = f"the host may open {limit}: requests wait when it needs more"
+        advice = f"LimitNOFILE={_MIN_OPEN_FILES * 8} in the unit, or ulimit -n; then start it again"
+        yield warning("open files", what, advice)
+    else:
+        yield ok("open files", f"the host may open {'any number' if limit < 0 else limit}")
 
 
 def home_folder(home: Path) -> Iterator[Finding]:
@@ -159,59 +206,31 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 def entries(home: Path) -> Iterator[Finding]:
     """Find files among the entries that are not entries: the host skips them."""
-    good = bad = 0
+    good, files = 0, EntryFiles(home)
     for group in groups_in(home):
-        for file in _entry_files(home, memory_folder(group)):
-            try:
-                parse_entry(read_whole(home / file) or b"", file)
-            except (ValueError, WorldFailed) as error:
-                bad += 1
-                if bad <= MAX_NAMED:
+        for folder in files.folders(group):
+            for name in names_in(home / folder):
+                file = f"{folder}/{name}"
+                if not name.endswith(".json") or name.startswith("."):
+                    continue
+                try:
+                    parse_entry(read_whole(home / file) or b"", file)
+                    good += 1
+                except (ValueError, WorldFailed) as error:
                     what = f"{printable(file)}: {printable(str(error))}"
                     yield warning("entries", what, "mend, move or remove it")
-            else:
-                good += 1
-    if bad > MAX_NAMED:
-        yield warning(
-            "entries",
-            f"{count_of(bad - MAX_NAMED, 'more file is', 'more files are')} not entries",
-            "mend these first",
-        )
     yield ok("entries", f"{good} can be served")
 
 
-def _entry_files(home: Path, folder: str) -> Iterator[str]:
-    """Yield the files below a folder that should be entries. No recursion: folders may be nested by thousands."""
-    folders = [folder]
-    while folders:
-        folder = folders.pop()
-        files: list[str] = []
-        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
-            for entry in entries:
-                if entry.name[0] == ".":
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(f"{folder}/{entry.name}")
-                elif entry.name.endswith(".json"):
-                    files.append(f"{folder}/{entry.name}")
-        yield from sorted(files)
-
-
 def inboxes(home: Path) -> Iterator[Finding]:
-    ipc = home / "data" / "ipc"
-    if not ipc.is_dir():
-        return
     count = 0
-    for group in sorted(ipc.iterdir()):
-        if not NAME.fullmatch(group.name) or group.name == GLOBAL_GROUP:
-            yield warning("boxes", f"{group} is not a group's name and is not served", "rename or remove it")
+    for path in sorted((home / "data" / "ipc").glob("*")):
+        if path.is_symlink() or not path.is_dir() or not NAME.fullmatch(path.name) or path.name == GLOBAL_GROUP:
+            yield warning("boxes", f"{path} is not a group's folder and is not served", "rename or remove it")
             continue
-        if group.is_symlink() or not group.is_dir():
-            yield warning("boxes", f"{group} is not a group's folder and is not served", "remove it")
-            continue
-        for sender in sorted(group.iterdir()):
-            if not NAME.fullmatch(sender.name) or sender.is_symlink() or not sender.is_dir():
-                yield warning("boxes", f"{sender} is not a sender's folder and is not served", "remove it")
+        for sender in sorted(path.iterdir()):
+            if sender.is_symlink() or not sender.is_dir() or not NAME.fullmatch(sender.name):
+                yield warning("boxes", f"{sender} is not a sender's folder and is not served", "rename or remove it")
                 continue
             count += 1
             for folder in (sender / "requests", sender / "replies"):

@@ -350,37 +350,6 @@ def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
     assert not (tmp_path / "behind").exists()
 
 
-# --------------------------------------------------------------------------------------------------------------- doctor
-
-
-def doctor(home: Path, folder: Path) -> str:
-    return run_cli("doctor", home=home, env={"HOME": str(folder), "XDG_CONFIG_HOME": ""}).stdout
-
-
-def test_doctor_knows_the_unit_and_its_edits(home: Path, tmp_path: Path) -> None:
-    assert "systemd" not in doctor(home, tmp_path)
-    command = Path("/usr/local/bin/honeybadger-host")
-    unit = user_unit(tmp_path / ".config")
-    write(plan_user(home, command, tmp_path, tmp_path / ".config"))
-    assert f"ok        systemd: {unit} serves this home\n" in doctor(home, tmp_path)
-    unit.write_text(unit.read_text().replace("WatchdogSec=30", "WatchdogSec=0"))
-    said = doctor(home, tmp_path)
-    assert f"warning   systemd: {unit} is not what this version installs\n" in said
-    assert "-> compare with `honeybadger-host service install --user --dry-run`" in said
-    unit.write_text(unit.read_text().replace("%h/home", "%h/another"))
-    assert "systemd" not in doctor(home, tmp_path)
-
-
-def test_doctor_says_when_boxes_cannot_be_opened(home: Path, tmp_path: Path) -> None:
-    write(plan_user(home, SYSTEM_COMMAND, tmp_path, tmp_path / ".config"))
-    (home / "config/senders.json").write_text('{"main/bee": {"uid": 4002}}')
-    assert "may not open" not in doctor(home, tmp_path)
-    (home / "config/honeybadger.toml").write_text("[ipc]\nclosed = true\n")
-    said = doctor(home, tmp_path)
-    assert "may not open the boxes of uid 4002\n" in said
-    assert "-> honeybadger-host service install --closed\n" in said
-
-
 def test_uninstall_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
     image, home = tmp_path / "image", tmp_path / "home"
     home.mkdir()
