@@ -68,7 +68,6 @@ from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.pipeline import Pipeline, Serving, Stores
-from honeybadger_host.spool.rate_limits import shares_of
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
@@ -160,9 +159,8 @@ def _put_together(
         home / "data" / "ipc",
         senders=None if senders is None else senders.current,
         agents=lambda: agents.current,
-        shares=shares_of(settings.limits.requests_per_second),
     )
-    replies = ReplyRetention(spool, spool.shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
+    replies = ReplyRetention(spool, ttl_seconds=settings.ipc.reply_ttl_seconds)
     replies.mend(journal)
     _compare_clocks(journal)
 

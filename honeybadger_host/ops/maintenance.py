@@ -219,7 +219,6 @@ async def _remove_expired(host: Host) -> None:
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
         expired = await anyio.to_thread.run_sync(host.replies.expire, wall.was_watched_for, wall.seen)
-        await anyio.to_thread.run_sync(host.spool.retry_stuck)
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now

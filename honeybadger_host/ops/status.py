@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 import anyio
@@ -23,7 +22,7 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import rest_after
 from honeybadger_host.ops.host import Host
-from honeybadger_host.spool.dead_letter_files import dead_names
+from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
@@ -213,7 +212,7 @@ def _removed_unread(host: Host) -> list[dict[str, Any]]:
 
 
 def _limits(host: Host, now: float) -> dict[str, Any]:
-    """Return the rate limits, how often each was reached, and by whom in the last ten minutes."""
+    """Return how often each limit was reached, and by whom in the last ten minutes."""
     limiter = host.pipeline.limiter
     reached: list[tuple[float, str]] = []
     for inbox in list(host.spool.inboxes.values()):
@@ -222,7 +221,6 @@ def _limits(host: Host, now: float) -> dict[str, Any]:
                 reached.append((at, f"{inbox.group}/{inbox.sender}: {limit}"))
     reached.sort(reverse=True)
     return {
-        "shares": asdict(limiter.shares),
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
         "reached_lately": [who for _, who in reached[:MAX_NAMED]],

@@ -5,6 +5,5 @@ them as a table.
 
 Reading order: `watcher` wakes, `spool` lists the inboxes and takes a batch, as large as `fairness` says,
 `inbox` and `request` read and parse one file, `pipeline` decides, `batch_writer` commits, `answers` replies, `beside`
-runs queries, waiting requests and turns. They use `replies`, `rate_limits`, `turn_queue`, `senders`, `dead_letters` and
-`dead_letter_files`.
+runs queries, waiting requests and turns. They use `replies`, `rate_limits`, `turn_queue`, `senders` and `dead_letters`.
 """

@@ -101,9 +101,7 @@ class Answers:
                     left_out=left_out,
                     now_what="the request stays in its box and is tried again",
                 )
-            waited = time.monotonic() - request.first_seen  # the pause doubles, up to a minute
-            pause = min(max(waited, RETRY_SECONDS), SAY_AGAIN_SECONDS)
-            wait_for(inbox, request.name, request.first_seen, time.monotonic() + pause)
+            self._try_again(request)
             return
         inbox.reply_fault = None
         self.passed("replied")
@@ -111,10 +109,18 @@ class Answers:
             opened.remove_stream(request.stem)
         if refused is not None and refused.is_cut_short:
             self.journal.forget_turn(request.turn)  # sent again, it starts over
-        opened.remove(request.name, request.signature)
-        inbox.inflight.discard(request.name)
+        if opened.remove(request.name, request.signature):
+            inbox.inflight.discard(request.name)
+        else:
+            self._try_again(request)  # it has a receipt, or changed nothing
         self.passed("unlinked")
         self._note_answered(request, ending)
+
+    def _try_again(self, request: QueuedRequest) -> None:
+        """Let a request that stays in its inbox be taken later; the pause doubles, up to a minute."""
+        now = time.monotonic()
+        pause = min(max(now - request.first_seen, RETRY_SECONDS), SAY_AGAIN_SECONDS)
+        wait_for(request.inbox, request.name, request.first_seen, now + pause)
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
         """Answer a change that the host itself asked for. Event loop."""

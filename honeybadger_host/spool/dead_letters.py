@@ -1,4 +1,4 @@
-"""Dead letters: written, counted, and removed when they take too much space.
+"""Dead letters: written, counted, removed when they take too much space, and listed, retried and dropped by operators.
 
 A letter is kept until an operator drops it. If all letters together exceed the limit, the oldest letters of the sender
 with the most bytes are removed: an agent that sends garbage can neither fill the disk nor push out others' letters.
@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 import structlog
 
-from honeybadger_host.files.safe_files import Incoming, make_folders, open_new, printable, write_all
+from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.files.safe_files import (
+    Incoming,
+    closing_fd,
+    inside,
+    make_folders,
+    open_new,
+    printable,
+    replace,
+    write_all,
+)
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
@@ -35,6 +47,26 @@ _REASON: Final = ".reason.json"
 _MAX_BURIED_BYTES: Final = 1024 * 1024
 # Bytes of a letter's stem: a digest and `.reason.json` follow it, and a file name has at most 255 bytes.
 _MAX_STEM_BYTES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that could not be served.
+
+    Args:
+        name: `<group>/<sender>/<stem>`, as the commands take it.
+        data: its bytes, None when it was not a regular file.
+    """
+
+    name: str
+    reason: dict[str, Any]
+    path: Path
+    data: bytes | None
+
+    @property
+    def text(self) -> str | None:
+        """Its bytes as text; bytes that are no UTF-8 are escaped."""
+        return None if self.data is None else self.data.decode("utf-8", "backslashreplace")
 
 
 class _Letter(NamedTuple):
@@ -56,8 +88,8 @@ class DeadLetters:
         self._dead = dead
         self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self._keeps_secrets = keeps_secrets
-        self._taken: dict[Path, int] | None = None
-        """A sender's folder -> bytes of its letters; None: not measured yet."""
+        self._taken: int | None = None
+        """Bytes of all letters; None: not measured yet."""
         self._lock = threading.Lock()
 
     def bury(
@@ -84,21 +116,19 @@ class DeadLetters:
         if data is not None and not self._keeps_secrets:
             data, secrets = redact_bytes(data)
         shown = printable(name.removesuffix(SUFFIX))
-        for stem in _dead_stems(shown, data):
-            path, reason_path = folder / f"{stem}.json", folder / f"{stem}.reason.json"
-            is_kept = data is not None and _has_bytes(path, data)
-            if not reason_path.exists():
-                if is_kept or not os.path.lexists(path):
-                    break
-            elif is_kept or (data is None and not os.path.lexists(path)):
+        for stem in _stems_of(shown, data):
+            path, reason_path = folder / f"{stem}.json", folder / f"{stem}{_REASON}"
+            is_same = _bytes_of(path) == data
+            if is_same and reason_path.exists():
                 return  # the same bytes again, e.g. after a crash: this letter exists
+            if is_same or not (reason_path.exists() or os.path.lexists(path)):
+                break
         at = time_stamp(datetime.now(UTC))
         reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
         if inbox.front is not None:
             reason["box"] = inbox.folder
         if data is not None:
-            if not is_kept:
-                _write_new(path, data)
+            replace(path, data, is_durable=False)
             reason["bytes"] = str(len(data))
             if owner is not None:
                 reason["owner"] = f"uid {owner}"
@@ -107,51 +137,50 @@ class DeadLetters:
             if secrets:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
         said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        _write_new(reason_path, said)
-        self.take(folder, len(said), *(() if data is None else (len(data),)))
+        replace(reason_path, said, is_durable=False)
+        self.take(len(said), len(data or b""))
 
     def read_for(self, opened: OpenInbox, name: str) -> Incoming:
         """Read a file that is too large for a request, up to the size limit of a letter."""
         return opened.read(name, _MAX_BURIED_BYTES)
 
-    def take(self, folder: Path, *sizes: int) -> None:
-        """Count files that were just written in a sender's folder, and remove letters above the limit."""
+    def take(self, *sizes: int) -> None:
+        """Count files that were just written, and remove letters above the limit."""
         with self._lock:
-            if self._taken is None:
-                self._taken = self._measure()
-            else:
-                self._taken[folder] = self._taken.get(folder, 0) + sum(map(_on_disk, sizes))
-            if sum(self._taken.values()) <= self._max_bytes:
-                return
-            self._taken = self._measure()  # an operator may have dropped some
-            if sum(self._taken.values()) > self._max_bytes:
-                self._make_room(self._taken)
+            if self._taken is not None:
+                self._taken += sum(map(_on_disk, sizes))
+            if self._taken is None or self._taken > self._max_bytes:
+                self._taken = self._make_room()
 
-    def _measure(self) -> dict[Path, int]:
-        return {folder: sum(letter.bytes for letter in _letters_in(folder)) for folder in self._dead.glob("*/*")}
-
-    def _make_room(self, taken: dict[Path, int]) -> None:
-        over = sum(taken.values()) - int(self._max_bytes * _KEPT)
-        while over > 0 and taken:
-            largest, *others = sorted(taken, key=taken.__getitem__, reverse=True)
-            most = min(over, taken[largest] - (taken[others[0]] if others else 0) + self._max_bytes // 100)
-            freed, letters = _remove_oldest(largest, most)
-            if not letters:
-                return  # none could be removed
-            taken[largest] -= freed
-            over -= freed
+    def _make_room(self) -> int:
+        """Remove letters if they are above the limit; return the bytes of those that are left."""
+        letters = {folder: _letters_in(folder) for folder in self._dead.glob("*/*")}
+        sizes = {folder: sum(letter.bytes for letter in found) for folder, found in letters.items()}
+        total = sum(sizes.values())
+        if total <= self._max_bytes:
+            return total  # an operator dropped some
+        dropped: Counter[Path] = Counter()
+        while total > self._max_bytes * _KEPT and any(letters.values()):
+            largest = max((folder for folder, found in letters.items() if found), key=sizes.__getitem__)
+            oldest = letters[largest].pop()
+            try:
+                (largest / f"{oldest.stem}.json").unlink(missing_ok=True)
+                (largest / f"{oldest.stem}{_REASON}").unlink(missing_ok=True)
+            except OSError:
+                continue
+            sizes[largest] -= oldest.bytes
+            total -= oldest.bytes
+            dropped[largest] += 1
+        for folder, count in dropped.items():
+            group, sender = folder.parent.name, folder.name
             log.warning(
-                "dead.dropped",
-                group=largest.parent.name,
-                sender=largest.name,
-                letters=letters,
-                bytes=freed,
-                now_what="see what this sender sends",
+                "dead.dropped", group=group, sender=sender, letters=count, now_what="see what this sender sends"
             )
+        return total
 
 
 def _letters_in(folder: Path) -> list[_Letter]:
-    """Return the letters of a sender, oldest first."""
+    """Return the letters of a sender, newest first."""
     found: dict[str, _Letter] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -161,54 +190,105 @@ def _letters_in(folder: Path) -> list[_Letter]:
                 before = found.get(stem, _Letter(status.st_mtime_ns, stem, 0))
                 oldest = min(before.changed_ns, status.st_mtime_ns)
                 found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status.st_size))
-    return sorted(found.values())
-
-
-def _remove_oldest(folder: Path, most: int) -> tuple[int, int]:
-    """Remove letters until `most` bytes are free; return how many bytes and letters were removed."""
-    freed = count = 0
-    for letter in _letters_in(folder):
-        if freed >= most:
-            break
-        try:
-            (folder / f"{letter.stem}.json").unlink(missing_ok=True)
-            (folder / f"{letter.stem}{_REASON}").unlink(missing_ok=True)
-        except OSError:
-            continue
-        freed += letter.bytes
-        count += 1
-    return freed, count
+    return sorted(found.values(), reverse=True)
 
 
 def _on_disk(size: int) -> int:
     return -(-max(size, 1) // _BLOCK) * _BLOCK
 
 
-def _dead_stems(shown: str, data: bytes | None) -> Iterator[str]:
-    """Yield stems for a dead letter; none ends in `.reason`, which would be the reason of another letter."""
+def _stems_of(shown: str, data: bytes | None) -> tuple[str, str]:
+    """Return the stems that a letter may have; none ends in `.reason`, which would be the reason of another letter."""
     stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_MAX_STEM_BYTES].decode("utf-8", "ignore")
     if not stem or stem.endswith(".reason"):
         stem += "%"
-    yield stem
-    digest = hashlib.sha256(data or b"").hexdigest()[:16]  # so that letters of one name are not compared one by one
-    yield f"{stem}.{digest}"
-    yield from (f"{stem}.{digest}.{number}" for number in itertools.count(2))
+    return stem, f"{stem}.{hashlib.sha256(data or b'').hexdigest()[:16]}"
 
 
-def _has_bytes(path: Path, data: bytes) -> bool:
+def _bytes_of(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() == data
+        return path.read_bytes()
     except OSError:
-        return False
+        return None
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    fd = open_new(path)
+def list_dead(home: Path) -> Iterator[DeadLetter]:
+    for name in dead_names(home):
+        yield _load(home, home / "data" / "dead" / f"{name}{_REASON}")
+
+
+def dead_names(home: Path) -> list[str]:
+    """Return the names of all dead letters, sorted; none of them is read."""
+    dead = home / "data" / "dead"
+    return [str(path.relative_to(dead)).removesuffix(_REASON) for path in sorted(dead.glob(f"*/*/*{_REASON}"))]
+
+
+def find_dead(home: Path, name: str) -> DeadLetter:
+    """Return one dead letter. Raises NotFound."""
+    group, _, rest = name.partition("/")
+    sender, _, stem = rest.partition("/")
+    path = home / "data" / "dead" / group / sender / (stem + _REASON)
+    if not (NAME.fullmatch(group) and NAME.fullmatch(sender)) or "/" in stem or not path.is_file():
+        raise NotFound(f"there is no dead letter {name!r}: `honeybadger-host dead list` names them all")
+    return _load(home, path)
+
+
+def retry_dead(home: Path, letter: DeadLetter) -> None:
+    """Put the request of a dead letter back into its inbox and remove the letter. Raises HostError."""
+    group, sender, _ = letter.name.split("/", 2)
+    stem = str(letter.reason.get("name")).removesuffix(".json")
+    if letter.data is None or not REQUEST_ID.fullmatch(stem):
+        raise HostError(f"{letter.name} cannot be tried again: it was not a file, or its name is not a request id")
+    if "owner" in letter.reason:
+        raise HostError(
+            f"{letter.name} cannot be tried again: its file was somebody else's ({letter.reason['owner']}), and would "
+            "become the sender's"
+        )
+    if "left_out" in letter.reason:
+        raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
+    inbox = TURNS if letter.reason.get("box") == TURNS else REQUESTS
     try:
+        with inside(Mailbox.of(home, group, sender).root, inbox) as requests:
+            temporary = _written(requests, letter.data)
+            drop_dead(letter)  # first: a request that fails again becomes a letter of the same name at once
+            os.rename(temporary, f"{stem}.json", src_dir_fd=requests, dst_dir_fd=requests)
+    except (BadName, OSError) as error:
+        raise HostError(f"cannot put {letter.name} back: {error}") from None
+
+
+def _written(requests: int, data: bytes) -> str:
+    """Return the name of a new file in a sender's folder, which is the sender's. Raises OSError."""
+    temporary = f".{new_id()}.tmp"
+    with closing_fd(open_new(temporary, within=requests)) as fd:
         write_all(fd, data)
+        owner = os.fstat(requests).st_uid
+        if owner != os.geteuid():
+            os.fchown(fd, owner, -1)
+        os.fsync(fd)
+    return temporary
+
+
+def drop_dead(letter: DeadLetter) -> None:
+    """Remove a dead letter for good. Raises HostError."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json").unlink()
+        letter.path.unlink(missing_ok=True)
+    except OSError as error:
+        raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None
+
+
+def _load(home: Path, reason_path: Path) -> DeadLetter:
+    stem = reason_path.name.removesuffix(_REASON)
+    name = f"{reason_path.parent.parent.name}/{reason_path.parent.name}/{stem}"
+    try:
+        reason = orjson.loads(reason_path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        reason = None
+    if not isinstance(reason, dict):
+        reason = {"reason": "unknown: the reason file is damaged"}
+    try:
+        data = (reason_path.with_name(stem + ".json")).read_bytes()
     except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
+        data = None
+    return DeadLetter(name, reason, reason_path, data)

@@ -48,7 +48,7 @@ class Inbox:
         held: the names in `inflight` whose requests wait for future input, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files to read again later, for example because
             they are still being written.
-        stuck: name -> identity of files that are done and cannot be removed.
+        stuck: names of files that are done and cannot be removed now.
         reply_fault: why the last reply could not be written; None: it was written.
         empty: holds while the folder is unchanged since a listing that found only held requests.
         room: how many more of `names` are within the limit of pending requests; the others are refused.
@@ -64,12 +64,12 @@ class Inbox:
     inflight: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
-    stuck: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
     reply_fault: str | None = None
     complaint: str | None = None
     """Why the inbox is not served now; logged once."""
     empty: Unchanged = field(default_factory=Unchanged)
-    room: float = 0
+    room: int = 0
     over: set[str] = field(default_factory=set)
     refused_at: dict[LimitName, float] = field(default_factory=dict)
     folder: str = REQUESTS
@@ -176,50 +176,41 @@ class OpenInbox:
             return False
         return False
 
-    def remove(self, name: str, seen: Signature | None = None) -> None:
-        """Remove a finished request. If that fails, it is remembered and never served again.
+    def remove(self, name: str, seen: Signature | None = None) -> bool:
+        """Remove a finished request; return whether it is gone. An empty folder in its place is removed, too.
 
         Args:
             seen: the answered file. Another file of this name stays: it is an unread request. (There is
                 no call that compares and removes in one step; a file that arrives within microseconds is lost unread.)
         """
-        if seen is not None:
-            try:
-                now = os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
-            except OSError:
-                return
-            if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
-                return  # the ctime is not compared: it also changes when another name of the file is removed
         try:
-            os.unlink(name, dir_fd=self.requests_fd)
+            if seen is not None:
+                now = os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
+                if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
+                    return True  # the ctime is not compared: it also changes when another name of the file is removed
+            self._unlink(name)
         except FileNotFoundError:
             pass
         except OSError as error:
-            if not self._remove_folder(name, error):
-                if name not in self.inbox.stuck:
-                    log.error(
-                        "inbox.unlink_failed",
-                        group=self.inbox.group,
-                        sender=self.inbox.sender,
-                        name=ascii(name),
-                        error=error.strerror,
-                        now_what="it is done and will not be done again; remove it by hand",
-                    )
-                if (identity := identity_of(name, within=self.requests_fd)) is not None:
-                    self.inbox.stuck[name] = identity
-                return
-        if self.inbox.stuck:
-            self.inbox.stuck.pop(name, None)
-
-    def _remove_folder(self, name: str, error: OSError) -> bool:
-        """Remove an empty folder where a file should be; a full one stays, and is not descended into."""
-        if not isinstance(error, IsADirectoryError):
+            if name not in self.inbox.stuck:
+                self.inbox.stuck.add(name)
+                log.error(
+                    "inbox.unlink_failed",
+                    group=self.inbox.group,
+                    sender=self.inbox.sender,
+                    name=ascii(name),
+                    error=error.strerror,
+                    now_what="it is done and will not be done again; remove it by hand",
+                )
             return False
-        try:
-            os.rmdir(name, dir_fd=self.requests_fd)
-        except OSError:
-            return False
+        self.inbox.stuck.discard(name)
         return True
+
+    def _unlink(self, name: str) -> None:
+        try:
+            os.unlink(name, dir_fd=self.requests_fd)
+        except IsADirectoryError:
+            os.rmdir(name, dir_fd=self.requests_fd)
 
     def close(self) -> None:
         os.close(self.requests_fd)

@@ -45,7 +45,7 @@ from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import Inbox
-from honeybadger_host.spool.rate_limits import Limiter, LimitName
+from honeybadger_host.spool.rate_limits import Limiter, LimitName, over_pending
 from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
@@ -108,7 +108,7 @@ class Pipeline:
         self._journal = journal = stores.journal
         self._unit = stores.unit
         self._idle = stores.idle
-        self.limiter = Limiter(spool.shares)
+        self.limiter = Limiter(settings.limits.requests_per_second)
         """Event loop."""
         self.passed = passed
         self._stopping = threading.Event()
@@ -133,9 +133,7 @@ class Pipeline:
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
         self._own: list[QueuedRequest] = []
         """Changes that the host itself asked for and that are not decided yet."""
-        self._requests = RequestReader(
-            serving.handlers, serving.forbids, serving.moved, counters, throttle, spool.shares.request_bytes
-        )
+        self._requests = RequestReader(serving.handlers, serving.forbids, serving.moved, counters, throttle)
         self._is_accepting = True
         self.ended = anyio.Event()
         """Set after `stop`, when all requests that were taken are answered."""
@@ -397,7 +395,7 @@ class Pipeline:
         """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over."""
         inbox, now = request.inbox, time.monotonic()
         if isinstance(request.state, Over):
-            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending()
+            over: tuple[LimitName, Refusal] | None = over_pending()
         else:
             over = self.limiter.admit(inbox.group, inbox.sender, now)
         if over is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from honeybadger_agent.wire import Refusal
@@ -20,29 +19,6 @@ KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # uncollected replies of an inbox, and their bytes; above either the oldest are removed
 BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
 RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be read or answered, is tried again
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The limits of one sender of one group; 0 means no limit.
-
-    Args:
-        requests_per_second: on average.
-        request_bytes: of one request.
-        pending_files: requests that may wait in its inbox.
-        kept_replies, kept_reply_bytes: replies that may lie there.
-    """
-
-    requests_per_second: float = 0
-    request_bytes: int = 0
-    pending_files: int = 0
-    kept_replies: int = 0
-    kept_reply_bytes: int = 0
-
-
-def shares_of(requests_per_second: float) -> Shares:
-    """Return the limits of a host: the operator's for requests a second, and the fixed ones."""
-    return Shares(requests_per_second, MAX_REQUEST_BYTES, PENDING_FILES, KEPT_REPLIES, KEPT_REPLY_BYTES)
 
 
 class Buckets:
@@ -87,33 +63,28 @@ class Limiter:
         hits: limit -> requests refused since the start.
     """
 
-    def __init__(self, shares: Shares) -> None:
-        self.shares = shares
+    def __init__(self, per_second: float) -> None:
         self.hits: Counter[LimitName] = Counter()
-        self._buckets = Buckets(shares.requests_per_second, shares.requests_per_second * BURST_SECONDS)
+        self._per_second = per_second
+        self._buckets = Buckets(per_second, per_second * BURST_SECONDS)
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
         """Take a token of the sender and return None, or return the limit and the refusal if there is none."""
         if not (seconds := self._buckets.take((group, sender), now)):
             return None
-        most = self.shares.requests_per_second
-        return "rate", _refusal(
-            f"{sender} sends more than {most:g} requests a second (limits.requests_per_second)", seconds
-        )
+        why = f"{sender} sends more than {self._per_second:g} requests a second (limits.requests_per_second)"
+        return "rate", _refusal(why, seconds)
 
-    def over_pending(self) -> tuple[LimitName, Refusal]:
-        """Return the limit and the refusal of a request that waits behind too many others of its sender."""
-        return "pending", _refusal(
-            f"more than {self.shares.pending_files} requests of this sender wait",
-            RETRY_SECONDS,
-        )
+
+def over_pending() -> tuple[LimitName, Refusal]:
+    """Return the limit and the refusal of a request that waits behind too many others of its sender."""
+    return "pending", _refusal(f"more than {PENDING_FILES} requests of this sender wait", RETRY_SECONDS)
 
 
 def _refusal(why: str, seconds: float) -> Refusal:
     seconds = max(0.001, math.ceil(seconds * 1000) / 1000)
-    shown = f"{seconds:g} s" if seconds < 120 else f"{math.ceil(seconds / 60)} minutes"
     return Refusal(
         "rate_limited",
-        f"{why}; nothing was changed: wait {shown}, then send it again",
+        f"{why}; nothing was changed: wait {seconds:g} s, then send it again",
         retry_after_seconds=seconds,
     )

@@ -19,8 +19,8 @@ import structlog
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
-from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
 
 log = structlog.get_logger()
@@ -32,15 +32,12 @@ class ReplyRetention:
     """The replies in all inboxes. Any thread.
 
     Args:
-        shares: limits of the replies that a sender does not collect.
         ttl_seconds: age at which a reply is removed.
     """
 
-    def __init__(self, spool: Spool, shares: Shares, *, ttl_seconds: float) -> None:
+    def __init__(self, spool: Spool, *, ttl_seconds: float) -> None:
         self._spool = spool
         self._ttl_seconds = ttl_seconds
-        self._most = shares.kept_replies or math.inf
-        self._most_bytes = shares.kept_reply_bytes or math.inf
         self.trimmed = 0
 
     def mend(self, journal: Journal) -> None:
@@ -84,7 +81,9 @@ class ReplyRetention:
             if was_watched_for(TMP_KEPT_SECONDS):
                 count += _remove(inbox.path, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
             seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
-            expired, trimmed = _remove(inbox.path, REPLIES, now, seconds, self._most, self._most_bytes)
+            expired, trimmed = _remove(
+                inbox.path, REPLIES, now, seconds, rate_limits.KEPT_REPLIES, rate_limits.KEPT_REPLY_BYTES
+            )
             count += expired
             if trimmed:
                 self.trimmed += trimmed

@@ -22,8 +22,8 @@ from honeybadger_host.handler_kinds import Asked, Handler
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.observe import Counters, Throttle
+from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
-from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 
 log = structlog.get_logger()
 
@@ -184,7 +184,6 @@ class RequestReader:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         moved: group -> why only the operator may ask there, None when all may.
-        most_bytes: size limit of one file.
         throttle: limits the log lines about an unreadable inbox, by kind of error.
     """
 
@@ -193,7 +192,6 @@ class RequestReader:
     moved: Callable[[str], str | None]
     counters: Counters
     throttle: Throttle
-    most_bytes: int
     _refused_links: dict[tuple[int, int], float] = field(default_factory=dict)
     """Inode and time of change of files that were refused because they have several names -> until when (monotonic
     seconds) their other names are refused."""
@@ -228,7 +226,7 @@ class RequestReader:
 
     def _load(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Read the file and check all but its text. Raises FileNotFoundError, _NotYet, _Unserved."""
-        inbox, name, most = request.inbox, request.name, self.most_bytes
+        inbox, name, most = request.inbox, request.name, rate_limits.MAX_REQUEST_BYTES
         try:
             incoming = opened.read(name, most)
         except FileNotFoundError:
@@ -270,7 +268,7 @@ class RequestReader:
                 return _Unserved("invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
             case OSError(errno=errno.EMFILE | errno.ENFILE | errno.ENOMEM | errno.EIO):
                 self._say_unread(request, error)
-                return _NotYet(None, again_in=RETRY_SECONDS)
+                return _NotYet(None, again_in=rate_limits.RETRY_SECONDS)
             case _:
                 return _Unserved("invalid", f"{name!a} cannot be read: {error.strerror}")
 

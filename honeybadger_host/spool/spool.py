@@ -10,7 +10,6 @@ import contextlib
 import errno
 import heapq
 import itertools
-import math
 import operator
 import os
 import time
@@ -24,10 +23,10 @@ import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS
 from honeybadger_host.files.file_cache import Unchanged
-from honeybadger_host.files.safe_files import closing_fd, identity_of, open_folder
+from honeybadger_host.files.safe_files import closing_fd, open_folder
+from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.fairness import RoundRobin
 from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, open_box, turns_queue
-from honeybadger_host.spool.rate_limits import Shares
 
 log = structlog.get_logger()
 
@@ -35,7 +34,6 @@ _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a 
 _DISTRUST_SECONDS: Final = 5.0  # at least, between two listings of every folder, even with an unchanged time stamp
 # The same pause as a multiple of the time of a listing, which limits it to 0.5 % of a core: 20,000 folders take 0.4 s.
 _DISTRUST_REST: Final = 200
-_NO_LIMITS: Final = Shares()
 
 
 class Spool:
@@ -45,7 +43,6 @@ class Spool:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
         agents: ids of the agents the host speaks as: in closed mode, too, it serves its own inboxes for them.
-        shares: the limits of each sender.
     """
 
     def __init__(
@@ -54,9 +51,7 @@ class Spool:
         *,
         senders: Mapping[tuple[str, str], int | None] | None,
         agents: Callable[[], Container[str]] = tuple,
-        shares: Shares = _NO_LIMITS,
     ) -> None:
-        self.shares = shares
         self._ipc = str(ipc)
         self.senders = senders
         self._agents = agents
@@ -221,8 +216,8 @@ class Spool:
             inbox.empty.listed(status, now)
             return
         inbox.empty.forget()
-        self._look_at_stuck(inbox)
         if is_whole and inbox.waiting:
+            inbox.stuck.intersection_update(names)
             for name in inbox.waiting.keys() - {*names}:
                 del inbox.waiting[name]
         self._queue(inbox, names, listing, now)
@@ -243,17 +238,16 @@ class Spool:
     def _queue(self, inbox: Inbox, names: Sequence[str], listing: Iterator[str], now: float) -> None:
         """Queue the names that are new requests; none is taken before the listing has ended."""
         for name in names:
-            if not name.endswith(SUFFIX) or name[0] == "." or name in inbox.inflight or name in inbox.stuck:
+            if not name.endswith(SUFFIX) or name[0] == "." or name in inbox.inflight:
                 continue
             if name not in inbox.waiting or inbox.waiting[name][1] <= now:
                 heapq.heappush(inbox.names, name)
         if len(names) == _LISTED_AT_ONCE:
-            most = 2 * self.shares.pending_files or math.inf  # names in memory, 90 bytes each
-            if len(inbox.names) < most:
+            if len(inbox.names) < 2 * rate_limits.PENDING_FILES:  # names in memory, 90 bytes each
                 self._long[inbox] = listing
                 return
             self._marked.add(inbox.requests)  # the next listing finds the others
-        inbox.room = self.shares.pending_files - len(inbox.waiting) if self.shares.pending_files else math.inf
+        inbox.room = rate_limits.PENDING_FILES - len(inbox.waiting)
         if inbox.names:
             heapq.heappush(self._queues[inbox.queue], (inbox.names[0], inbox.requests, inbox))
 
@@ -317,22 +311,6 @@ class Spool:
         if inbox.complaint != why:
             inbox.complaint = why
             log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)
-
-    def retry_stuck(self) -> None:
-        """Try again to remove finished requests that could not be removed."""
-        for inbox in [one for found in list(self.inboxes.values()) for one in found.both]:
-            if inbox.stuck and (opened := self.open(inbox)) is not None:
-                self._look_at_stuck(inbox)
-                with contextlib.closing(opened):
-                    for name in list(inbox.stuck):
-                        opened.remove(name)
-
-    @staticmethod
-    def _look_at_stuck(inbox: Inbox) -> None:
-        """Forget stuck files that are gone. Another file that has the name now is a request."""
-        for name, identity in list(inbox.stuck.items()):
-            if identity_of(f"{inbox.requests}/{name}") != identity:
-                inbox.stuck.pop(name, None)
 
     def _names_in(self, folder: str) -> Sequence[str]:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""

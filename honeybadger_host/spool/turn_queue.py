@@ -224,7 +224,8 @@ class TurnQueue:
             why = f"{by} asked to stop this before it began: nothing was said"
             opened.reply(name, dump_error(request, Refusal("unavailable", why)))
             opened.remove_stream(request)  # of an attempt before a restart
-            opened.remove(name, seen)
+            if not opened.remove(name, seen):
+                raise WorldFailed(f"{request} cannot be removed")
         except OSError as error:
             raise WorldFailed(f"the reply to {request} cannot be written: {error.strerror}") from error
         finally:

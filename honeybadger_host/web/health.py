@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from honeybadger_host.errors import NotFound
 from honeybadger_host.ops.findings import faults_in
-from honeybadger_host.spool.dead_letter_files import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
+from honeybadger_host.spool.dead_letters import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
 from honeybadger_host.web.asking import HostDown, Invalid
 from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, posted, shown_of
 from honeybadger_host.web.rendering import href, page

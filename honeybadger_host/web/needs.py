@@ -22,7 +22,7 @@ from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
-from honeybadger_host.spool.dead_letter_files import dead_names, find_dead
+from honeybadger_host.spool.dead_letters import dead_names, find_dead
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page

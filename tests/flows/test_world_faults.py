@@ -124,23 +124,19 @@ def test_an_undeletable_request_is_done_once(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("unlink", "/requests/", errno.EPERM)
-    host = make_host(
-        {"ops.status.STATUS_SECONDS": 0.1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.2}, env=fault.env
-    ).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     fault.begin()
     stranger.note("a", "a.")
     stranger.drop("b", b"no request")
     assert stranger.reply("a")["ok"] is True
     assert_refused(stranger.reply("b"), "invalid")
     wait_for(lambda: status_of(stranger.home)["stuck"] == 2)
-    first = [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"]
-    wait_for(lambda: fault.count() >= 8)
+    wait_for(lambda: fault.count() >= 6)
     assert is_idle(host)
     assert troubles(host) == ["inbox.unlink_failed"] * 2
     assert "2 requests are done and cannot be removed" in cli_text("status", home=stranger.home)
     assert "2 requests are done and cannot be removed" in cli_text("doctor", home=stranger.home)
-    assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
-    assert len(host.events("request.answered")) == 2
+    assert len(os.listdir(stranger.dead)) == 2  # one letter and its reason
     host.restart()  # it forgot: what was done is in the journal
     _ask_in_spite(stranger, "c")
     assert _count(stranger, "a") == 1

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
-from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.spool import Spool
 
@@ -20,7 +19,7 @@ class Place:
         self.dead = root / "dead"
         self.ipc.mkdir()
         self.spool = Spool(self.ipc, senders=senders)
-        self.replies = ReplyRetention(self.spool, Shares(), ttl_seconds=3600)
+        self.replies = ReplyRetention(self.spool, ttl_seconds=3600)
         self.dead_letters = DeadLetters(self.dead)
 
     def sender(self, group: str, sender: str, *names: str) -> Path:

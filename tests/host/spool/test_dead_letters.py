@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.spool.dead_letters import DeadLetters, drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.text.time_stamps import parse_time
 from tests.host.places import Place
+from tests.hosting import wait_for
 
 KIB = 1024
 
@@ -24,14 +28,14 @@ def dead(tmp_path: Path) -> Path:
     return tmp_path / "dead"
 
 
-def bury(dead: Path, sender: str, stem: str, age: int, size: int = 4 * KIB) -> tuple[Path, int, int]:
+def bury(dead: Path, sender: str, stem: str, age: int) -> tuple[int, int]:
     """Write one letter, 4 KiB and as much for its reason, `age` seconds old; return what `take` needs."""
     folder = dead / "main" / sender
     folder.mkdir(parents=True, exist_ok=True)
-    for name, length in ((f"{stem}.json", size), (f"{stem}.reason.json", 100)):
+    for name, length in ((f"{stem}.json", 4 * KIB), (f"{stem}.reason.json", 100)):
         (folder / name).write_bytes(b"x" * length)
         os.utime(folder / name, (2_000_000_000 - age,) * 2)
-    return folder, size, 100
+    return 4 * KIB, 100
 
 
 def stems(dead: Path, sender: str) -> list[str]:
@@ -50,9 +54,7 @@ def test_the_largest_senders_oldest_letters_make_room(dead: Path) -> None:
             room.take(*bury(dead, "loud", f"{number}", 100 - number))
     assert stems(dead, "quiet") == ["old"]
     assert stems(dead, "loud") == [f"{number}" for number in range(2, 10)]  # 88 KiB became at most 72
-    assert [(line["event"], line["sender"], line["letters"], line["bytes"]) for line in logs] == [
-        ("dead.dropped", "loud", 2, 16 * KIB)
-    ]
+    assert [(line["event"], line["sender"], line["letters"]) for line in logs] == [("dead.dropped", "loud", 2)]
 
 
 def test_two_who_have_as_much_give_both(dead: Path) -> None:
@@ -84,7 +86,7 @@ def test_undeletable_letters_do_not_loop_for_ever(dead: Path) -> None:
     for number in range(10):
         folder = dead / "main" / "a"
         (folder / f"{number}.json").mkdir(parents=True)
-        room.take(folder, 4 * KIB)
+        room.take(4 * KIB)
     assert len(os.listdir(dead / "main" / "a")) == 10
 
 
@@ -162,3 +164,130 @@ def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
     for file, reason in reasons.items():
         assert file.isprintable()
         assert reason["name"].isprintable()
+
+
+# ---------------------------------------------------------------------------------------- as the operator handles them
+
+
+def _bury_in(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
+    dead_letters = DeadLetters(home / "data" / "dead")
+    dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", size=size)
+
+
+@pytest.fixture
+def requests(home: Path) -> Path:
+    """The requests folder of main/alice."""
+    folder = home / "data" / "ipc" / "main" / "alice" / "requests"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_dead_letters_are_listed_found_and_dropped(home: Path) -> None:
+    _bury_in(home, "b.json")
+    _bury_in(home, "a.json", None)
+    assert [(letter.name, letter.data) for letter in list_dead(home)] == [
+        ("main/alice/a", None),
+        ("main/alice/b", b'{"v":1}'),
+    ]
+    drop_dead(find_dead(home, "main/alice/b"))
+    assert [letter.name for letter in list_dead(home)] == ["main/alice/a"]
+    assert os.listdir(home / "data" / "dead" / "main" / "alice") == ["a.reason.json"]
+
+
+@pytest.mark.parametrize("name", ["", "a", "main/alice/nobody", "../../etc/passwd", "main/alice/../alice/a", "main//a"])
+def test_a_name_that_is_no_dead_letter_is_unknown(home: Path, name: str) -> None:
+    _bury_in(home, "a.json")
+    with pytest.raises(NotFound, match="dead list"):
+        find_dead(home, name)
+
+
+def test_a_retried_letter_returns_under_its_name(home: Path, requests: Path) -> None:
+    _bury_in(home, "a.json", b"first")
+    _bury_in(home, "a.json", b"second")
+    for letter in list(list_dead(home)):
+        retry_dead(home, letter)
+        assert (requests / "a.json").read_bytes() == letter.data
+    assert list(list_dead(home)) == []
+    assert os.listdir(requests) == ["a.json"]
+
+
+def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -> None:
+    dead_letters, inbox = DeadLetters(home / "data" / "dead"), Inbox("main", "alice", str(requests.parent))
+    is_over = threading.Event()
+
+    def serve() -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                data = (requests / "a.json").read_bytes()
+                dead_letters.bury(inbox, "a.json", data, "because")
+                (requests / "a.json").unlink()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        _bury_in(home, "a.json", b"first")
+        for _ in range(300):
+            retry_dead(home, find_dead(home, "main/alice/a"))
+            wait_for(lambda: not os.listdir(requests), what="it was served")
+            assert [letter.data for letter in list_dead(home)] == [b"first"]
+    finally:
+        is_over.set()
+        serving.join()
+    assert sorted(os.listdir(home / "data" / "dead" / "main" / "alice")) == ["a.json", "a.reason.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "size"), [("a.json", None, None), ("no id.json", b"{}", None), ("a.json", b"{}", 100)]
+)
+def test_what_cannot_be_a_request_is_not_retried(
+    home: Path, requests: Path, name: str, data: bytes | None, size: int | None
+) -> None:
+    _bury_in(home, name, data, size)
+    (letter,) = list_dead(home)
+    with pytest.raises(HostError, match="cannot be tried again"):
+        retry_dead(home, letter)
+    assert len(list(list_dead(home))) == 1
+    assert os.listdir(requests) == []
+
+
+@pytest.mark.parametrize("what", ["requests", "box"])
+def test_a_retry_follows_no_link_of_its_sender(home: Path, requests: Path, tmp_path: Path, what: str) -> None:
+    _bury_in(home, "a.json")
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "requests").mkdir(parents=True)
+    if what == "requests":
+        requests.rmdir()
+        requests.symlink_to(elsewhere / "requests")
+    else:
+        requests.parent.rename(tmp_path / "away")
+        requests.parent.symlink_to(elsewhere)
+    with pytest.raises(HostError, match="cannot put main/alice/a back"):
+        retry_dead(home, find_dead(home, "main/alice/a"))
+    assert os.listdir(elsewhere / "requests") == []
+    assert find_dead(home, "main/alice/a").data is not None
+
+
+def test_a_retry_writes_nothing_into_the_senders_tmp(home: Path, requests: Path) -> None:
+    tmp = requests.parent / "tmp"
+    tmp.symlink_to("/nowhere")
+    _bury_in(home, "a.json")
+    retry_dead(home, find_dead(home, "main/alice/a"))
+    assert os.listdir(requests) == ["a.json"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_retried_letter_belongs_to_the_boxs_owner(home: Path, requests: Path) -> None:
+    os.chown(requests, 4711, -1)
+    _bury_in(home, "a.json")
+    retry_dead(home, find_dead(home, "main/alice/a"))
+    assert (requests / "a.json").stat().st_uid == 4711
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"not json", b"7"])
+def test_a_damaged_reason_hides_no_letter(home: Path, damage: bytes) -> None:
+    _bury_in(home, "a.json")
+    _bury_in(home, "b.json")
+    (home / "data" / "dead" / "main" / "alice" / "a.reason.json").write_bytes(damage)
+    first, second = list_dead(home)
+    assert "damaged" in first.reason["reason"]
+    assert first.data == second.data == b'{"v":1}'

@@ -7,17 +7,13 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.spool.rate_limits import Buckets, Limiter, Shares
+from honeybadger_host.spool.rate_limits import Buckets, Limiter
 
 ALICE = ("main", "alice")
 
 
-def limiter(requests_per_second: float = 0) -> Limiter:
-    return Limiter(Shares(requests_per_second))
-
-
 def test_a_burst_is_served_then_one_per_token() -> None:
-    limits = limiter(requests_per_second=2)
+    limits = Limiter(2)
     assert [limits.admit(*ALICE, now=100.0) for _ in range(20)] == [None] * 20  # ten seconds of it
     over = limits.admit(*ALICE, now=100.0)
     assert over is not None
@@ -64,5 +60,5 @@ def test_a_stopped_or_returning_clock_gives_no_tokens() -> None:
 
 
 def test_zero_is_no_limit() -> None:
-    limits = limiter()
+    limits = Limiter(0)
     assert {limits.admit("main", f"s{number}", now=0.0) for number in range(3000)} == {None}

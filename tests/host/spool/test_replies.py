@@ -6,8 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from honeybadger_host.spool.rate_limits import Shares
-from honeybadger_host.spool.replies import ReplyRetention
+import pytest
+
+from honeybadger_host.spool import rate_limits
 from tests.host.places import Place
 
 
@@ -57,7 +58,7 @@ def test_old_replies_and_temporary_files_expire(place: Place, tmp_path: Path) ->
     assert os.listdir(root / "requests") == ["waiting.json"]
 
 
-def test_a_stream_stays_with_its_turn_then_expires(place: Place) -> None:
+def test_a_stream_stays_with_its_turn_then_expires(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     root = place.sender("main", "alice")
     (root / "turns").mkdir(exist_ok=True)
     (root / "turns" / "a1.json").write_text("{}")
@@ -70,9 +71,9 @@ def test_a_stream_stays_with_its_turn_then_expires(place: Place) -> None:
     for number in range(6):
         (root / "replies" / f"b{number}.json").write_text("x")
     (root / "replies" / ".b7.json.tmp").write_text("x")  # a reply that is being written
-    room = ReplyRetention(place.spool, Shares(kept_replies=4), ttl_seconds=3600)
-    assert room.expire(lambda seconds: False, time.time()) == 0
-    assert room.trimmed == 3
+    monkeypatch.setattr(rate_limits, "KEPT_REPLIES", 4)
+    assert _expire(place, 0) == 0
+    assert place.replies.trimmed == 3
     assert {"a1.stream", ".b7.json.tmp"} <= {*os.listdir(root / "replies")}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool import spool as spool_module
-from honeybadger_host.spool.rate_limits import Shares
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------------- discovering
@@ -121,7 +121,7 @@ def test_a_box_is_listed_again_when_taken(place: Place) -> None:
 
 def test_a_longer_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
-    place.spool.shares = Shares(pending_files=3)
+    monkeypatch.setattr(rate_limits, "PENDING_FILES", 3)
     names = {f"{number}.json" for number in range(9)}
     root = place.sender("main", "alice", *names)
     (box,) = place.sweep()
