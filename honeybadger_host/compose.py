@@ -73,7 +73,7 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
-from honeybadger_host.transfer.placing import finish_loading
+from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler, SchedulerUses, wall_clock
 from honeybadger_host.work.task_states import TaskStates

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.transfer import chatgpt, claude, claude_code, other_memories
+from honeybadger_host.transfer import chat_exports, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
 from honeybadger_host.transfer.json_elements import CONVERSATIONS
 from honeybadger_host.transfer.markdown_import import read_markdown
@@ -21,8 +21,8 @@ OWN: Final = "honeybadger"
 IMPORTERS: Final[Mapping[str, Importer]] = {
     "markdown": read_markdown,
     claude_code.NAME: claude_code.read_claude_code,
-    chatgpt.NAME: chatgpt.read_chatgpt,
-    claude.NAME: claude.read_claude,
+    chat_exports.CHATGPT: chat_exports.read_chatgpt,
+    chat_exports.CLAUDE: chat_exports.read_claude,
     other_memories.MEM0: other_memories.read_mem0,
     other_memories.MCP: other_memories.read_mcp_memory,
 }
@@ -44,7 +44,7 @@ def format_of(source: Source, path: Path) -> str:
             continue
         ending = file.name.rpartition(".")[2].lower()
         if CONVERSATIONS.fullmatch(file.name):
-            return claude.NAME if b'"chat_messages"' in _beginning(file) else chatgpt.NAME
+            return chat_exports.CLAUDE if b'"chat_messages"' in _beginning(file) else chat_exports.CHATGPT
         if ending in ("json", "jsonl") and _GRAPH.match(_beginning(file)):
             return other_memories.MCP
         endings.add(ending)

@@ -7,31 +7,34 @@ of the group exists. If a kill interrupts the moves, the next host or command fi
 from __future__ import annotations
 
 import os
+import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
+import orjson
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name, new_id
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
-from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, single_files_of
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock
 from honeybadger_host.files.safe_files import make_folders, sync_all
-from honeybadger_host.journal.edits import Seen, digest_of
+from honeybadger_host.journal.connection import SharedLog
+from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.schema import Receipt, Row, SharedLog
-from honeybadger_host.journal.transfer import (
-    Arriving,
-    last_of,
-    write_events,
-)
+from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.journal.tombstones import read_tombstones
+from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.ops.archive import size_and_digest
+from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,
@@ -51,12 +54,19 @@ from honeybadger_host.transfer.exported import (
     read_manifest,
     receipt_of,
 )
-from honeybadger_host.transfer.forgotten_before import ForgottenBefore
-from honeybadger_host.transfer.places import ExportDamaged, file_of
-from honeybadger_host.transfer.placing import STAGING, files_below, finish_loading, is_template, staged_file
+from honeybadger_host.transfer.places import (
+    STAGING,
+    ExportDamaged,
+    file_of,
+    files_below,
+    finish_loading,
+    is_template,
+    staged_file,
+)
 from honeybadger_host.transfer.unpacking import unpack_export
 
 _UNPACKED: Final = ".export"
+_JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,7 @@ class _Loader:
         first = next((event.seq for event in self._events(0)), 1)
         self._shift = 0 if last < first else last
         self._changes = 0
-        self._forgotten = ForgottenBefore(self._journal, {group, self._manifest.group})
+        self._forgotten = _ForgottenBefore(self._journal, {group, self._manifest.group})
 
     def check_empty(self) -> None:
         """Raise HostError if the group has anything."""
@@ -268,3 +278,42 @@ class _Loader:
         data = staged_file(self._home, file).read_bytes()
         packed = zlib.compress(data, 1) if line.seen == "kept" else None
         return Seen(file, seq, NEVER_SEEN, len(data), digest_of(data), packed)
+
+
+class _ForgottenBefore:
+    """Finds texts in an export that this home has forgotten before. Raises JournalError.
+
+    Args:
+        groups: the groups whose forgotten texts are looked for.
+    """
+
+    def __init__(self, journal: Path, groups: Collection[str]) -> None:
+        known = [read_tombstones(journal, group) for group in sorted(groups)]
+        self._known = [each for each in known if each.digests]
+        self._parts: dict[str, None] = {}
+        self._wholes: dict[str, None] = {}
+
+    def look_at(self, event: Row) -> None:
+        """Look for forgotten texts in a change."""
+        if not is_edit(event):
+            self.look_into(event.data)
+            return
+        for hunk in edit_of(event).hunks or () if self._known else ():
+            for side in (hunk.removed, hunk.added):
+                self.look_into(b"".join(side))
+
+    def look_into(self, data: bytes) -> None:
+        """Look for forgotten texts in a text, in JSON, or in lines of JSON."""
+        text = data.decode("utf-8", "replace")
+        texts = _JSON_STRING.findall(text) if text.lstrip()[:1] in ("{", "[", '"') else [text]
+        for known in self._known:
+            for one in texts:
+                self._parts.update(dict.fromkeys(known.found_in(one)))
+            self._wholes.update((text, None) for text in said_in(data) if known.says_only(text))
+
+    def plan(self, group: str) -> Forgetting | None:
+        """Return the plan of what to forget in the imported group, or None if nothing was found."""
+        if not self._parts and not self._wholes:
+            return None
+        selector = orjson.dumps({"id": new_id()}).decode()
+        return Forgetting(group, selector, asked=[*self._parts], wholes=[*self._wholes])

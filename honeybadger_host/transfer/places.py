@@ -1,14 +1,28 @@
-"""Paths of a group's files: from a home into an export, and from there into a home."""
+"""Paths of a group's files: from a home into an export, from there into a home, and the last step of a load.
+
+After a kill the next start of a host moves the files of a loaded group into place.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
 from typing import Final
 
-from honeybadger_host.errors import HostError
-from honeybadger_host.files.home import folders_of, single_files_of
+from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.files.group_places import folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.safe_files import make_folders, sync_folder
+from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
 _MAX_NAME_BYTES: Final = 255
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
+STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
+_PARTS: Final = ("groups", "data")
 
 
 class ExportDamaged(HostError):
@@ -50,3 +64,68 @@ def is_plain(part: str) -> bool:
     except UnicodeEncodeError:
         return False
     return 0 < size <= _MAX_NAME_BYTES and not part.startswith(".") and "\0" not in part
+
+
+# -------------------------------------------------------------------------------------- moving into place
+
+
+def finish_loading(home: Path) -> None:
+    """Move the staged files of a group into place if the journal has the group; else remove them. Raises HostError."""
+    journal = home / JOURNAL_FILE
+    staged = [home / part / STAGING for part in _PARTS]
+    if not any(map(os.path.lexists, staged)):
+        return
+    group = read_loaded(journal) if journal.exists() else None
+    try:
+        if group is not None:
+            for file in (*folders_of(group).values(), *single_files_of(group).values()):
+                source, target = staged_file(home, file), home / file
+                if os.path.lexists(source):
+                    _make_way(target)
+                    make_folders(target.parent)
+                    os.rename(source, target)
+                    sync_folder(target.parent)
+            if not (home / folders_of(group)["group"]).exists():
+                make_folders(home / folders_of(group)["group"])
+            forget_loaded(journal)
+        for folder in staged:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise HomeError(
+            f"the files of {group} cannot be moved into place: {error.filename}: {error.strerror}. Move away what is "
+            "there, then start again"
+        ) from None
+
+
+def _make_way(target: Path) -> None:
+    """Empty a folder that has only files of `init`. Raises OSError if it has more.
+
+    The folder itself stays, so that the group exists until another one is renamed over it.
+    """
+    for file in files_below(target):
+        if is_template(file):
+            file.unlink()
+    for root, folders, _ in os.walk(target, topdown=False):
+        for name in folders:
+            os.rmdir(os.path.join(root, name))
+
+
+def staged_file(home: Path, file: str) -> Path:
+    part, _, rest = file.partition("/")
+    return home / part / STAGING / rest
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    for root, folders, names in os.walk(folder):
+        for name in (*names, *(name for name in folders if os.path.islink(f"{root}/{name}"))):
+            yield Path(root, name)
+
+
+def is_template(file: Path) -> bool:
+    """Return whether a file is unchanged since `init` made it."""
+    if file.name != "CLAUDE.md" or file.is_symlink():
+        return False
+    template = (resources.files("honeybadger_host") / "templates" / "CLAUDE.md").read_bytes()
+    with suppress(OSError):
+        return file.read_bytes() == template
+    return False

@@ -17,18 +17,10 @@ _MAX_RATIO: Final = 250  # of unpacked to packed bytes
 _ALWAYS_ALLOWED_BYTES: Final = 64 << 20
 
 
-class Bomb(HostError):
-    def __init__(self, archive: Path) -> None:
-        super().__init__(
-            f"{archive} unpacks to far more than it can hold, or to more than there is room for: nothing was changed. "
-            "If you trust it, unpack it yourself and name the folder"
-        )
-
-
 def unpack_export(archive: Path, to: Path) -> None:
     """Unpack an archive that an export made into an empty folder. Raises HostError."""
     try:
-        room = _Room(archive, to)
+        room = _Room(archive)
         with open(archive, "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             for member in tar:
                 _unpack(tar, member, to, room)
@@ -74,13 +66,15 @@ def most_unpacked(packed: int) -> int:
 class _Room:
     """The number of bytes that an archive may still unpack to."""
 
-    def __init__(self, archive: Path, to: Path) -> None:
+    def __init__(self, archive: Path) -> None:
         self._archive = archive
-        disk = os.statvfs(to)
-        self._left = min(most_unpacked(archive.stat().st_size), disk.f_bavail * disk.f_frsize)
+        self._left = most_unpacked(archive.stat().st_size)
 
     def take(self, size: int) -> None:
-        """Subtract bytes that are unpacked. Raises Bomb."""
+        """Subtract bytes that are unpacked. Raises HostError."""
         self._left -= size
         if self._left < 0:
-            raise Bomb(self._archive)
+            raise HostError(
+                f"{self._archive} unpacks to far more than it can hold: nothing was changed. If you trust it, unpack "
+                "it yourself and name the folder"
+            )

@@ -69,6 +69,7 @@ FOR_TURNS = {
     "cluster.keys": {"relay"},
     "cluster.log": {"relay"},
     "cluster.servers": {"relay"},
+    "transfer.claude_code": {"hooks.hook"},
     "web.asking": {"client", "errors", "tools"},
     "web.talk": {"stream"},
 }

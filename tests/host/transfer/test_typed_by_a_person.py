@@ -11,8 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.transfer.chatgpt import read_chatgpt
-from honeybadger_host.transfer.claude import read_claude
+from honeybadger_host.transfer.chat_exports import read_chatgpt, read_claude
 from honeybadger_host.transfer.claude_code import read_claude_code
 from honeybadger_host.transfer.records import Importer, SaidTurn, SourceFile
 

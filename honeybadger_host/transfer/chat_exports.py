@@ -1,4 +1,7 @@
-"""Importer for exports of ChatGPT: `conversations.json`, in which each conversation is a tree of messages."""
+"""Importers for exports of ChatGPT and of Claude: both have conversations in `conversations.json`.
+
+A conversation of ChatGPT is a tree of messages. Claude exports `projects.json` and `memories.json`, too.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ from typing import Any, Final
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
-NAME: Final = "chatgpt"
+CHATGPT: Final = "chatgpt"
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
 _NOT_SAID: Final = ("thoughts", "reasoning_recap", "model_editable_context")
 _CANVAS: Final = "canmore."  # the tool that gets the documents which the model writes for a person
 _CITATION: Final = re.compile("\ue200[^\ue201]*\ue201")  # a number of a source that the export does not have
+CLAUDE: Final = "claude"
+_PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
+_MEMORIES: Final = re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json")
+_SENDERS: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def read_chatgpt(file: SourceFile) -> Iterator[Found]:
@@ -30,7 +37,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
         return
     begun = time_of(conversation.get("create_time"))
     name = conversation.get("conversation_id") or conversation.get("id")
-    session = session_of(NAME, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
+    session = session_of(CHATGPT, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
     last = begun or file.modified
     tools: list[str] = []  # that the model has called for its next answer
     for node, message in _shown(conversation):
@@ -115,3 +122,73 @@ def _text(content: Mapping[str, Any]) -> str:
             case dict():
                 parts.append(f"[{part.get('content_type') or 'attachment'}]")
     return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+# --------------------------------------------------------------------------------------------------- Claude
+
+
+def read_claude(file: SourceFile) -> Iterator[Found]:
+    """Yield the turns of conversations, the documents of projects, and memories."""
+    if CONVERSATIONS.fullmatch(file.name):
+        yield from read_elements(file, "conversation", _messages)
+    elif _PROJECTS.fullmatch(file.name):
+        yield from read_elements(file, "project", _documents)
+    elif _MEMORIES.fullmatch(file.name):
+        yield from read_elements(file, "memory", _memories)
+
+
+def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    session, last = session_of(CLAUDE, str(conversation["uuid"])), time_of(conversation.get("created_at"))
+    for number, message in enumerate(conversation["chat_messages"], 1):
+        at = f"{where}, message {number}"
+        try:
+            role = _SENDERS[message["sender"]]
+            last = time_of(message.get("created_at")) or last or file.modified
+            text, tools = _said(message)
+            attached = list(_attached(message))
+        except (KeyError, TypeError, AttributeError) as error:
+            yield Skipped(at, f"it has not the form of a message: {error!r}")
+            continue
+        place = str(message.get("uuid") or number)
+        for index, file_text in enumerate(attached):  # no person typed the text of a file
+            yield SaidTurn(session, f"{place}/attached/{index}", at, "tool", file_text, last)
+        if text:
+            yield SaidTurn(session, place, at, role, text, last, tools=tools)
+
+
+def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a message, and the tools that it calls.
+
+    Where a message has blocks, its own text has notices in place of those that a device does not show.
+    """
+    blocks = message.get("content") or [{"text": message.get("text")}]
+    parts = [block["text"] for block in blocks if block.get("text")]
+    tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))
+    return "\n\n".join(part.strip() for part in parts if part.strip()), tools
+
+
+def _attached(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the name and the text of each file that was attached to a message."""
+    for attached in [*(message.get("attachments") or ()), *(message.get("files") or ())]:
+        if attached.get("file_name") or attached.get("extracted_content"):
+            yield f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}".strip()
+
+
+def _documents(project: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    name = str(project.get("name") or project["uuid"])
+    texts = [("instructions", "instructions", project.get("prompt_template"), project.get("updated_at"))]
+    for document in project.get("docs") or ():
+        title = document.get("filename") or document.get("uuid")
+        texts.append((str(document.get("uuid")), str(title), document.get("content"), document.get("created_at")))
+    for place, title, text, at in texts:
+        if isinstance(text, str) and text.strip():
+            said = time_of(at) or file.modified
+            category = f"projects/{name.replace('/', '-')}"
+            yield Fact(f"{project['uuid']}/{place}", where, text, category, f"{name}: {title}", created=said)
+
+
+def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    texts = {"conversations": memory.get("conversations_memory"), **(memory.get("project_memories") or {})}
+    for name, text in texts.items():
+        if isinstance(text, str) and text.strip():
+            yield Fact(f"memory/{name}", where, text, "memory", f"Memory of {name}", created=file.modified)
