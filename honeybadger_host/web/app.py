@@ -81,7 +81,6 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
         },
     )
     app.state.home = home
-    app.state.streams = live.Streams()
     return Guards(app, access, cookie_name, LOOPBACK, port, may_write=home.may_write)
 
 

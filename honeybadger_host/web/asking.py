@@ -21,8 +21,6 @@ from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
 ResultT = TypeVar("ResultT", bound=Result)
-_MANY_DOCUMENTS = 100_000  # an index this large takes seconds to read after a start (a million turns: 7 s)
-_INDEX_TIMEOUT_SECONDS = 2.0  # for an answer that may need the index of a large group
 _MAX_SESSIONS = 30  # newest sessions of a group that a page offers
 
 
@@ -71,16 +69,8 @@ class Home:
         return result_of(reply, request), reply.seq
 
     def read(self, group: str, request: Request[ResultT], *, session: str = "main") -> ResultT:
-        """Return the host's answer to a question. Raises as `ask`, and soon while the host reads a large index."""
-        index = self.status().get("index", {})
-        documents = index.get("documents", 0)
-        if documents < _MANY_DOCUMENTS or index.get("resident_bytes"):
-            return self.ask(group, request, session=session)[0]
-        try:
-            return self.ask(group, request, session=session, seconds=_INDEX_TIMEOUT_SECONDS)[0]
-        except NoAnswer:
-            why = f"After a start it first reads the index of {documents:,} documents, which takes some seconds"
-            raise NoAnswer(f"{why}. This page loads itself again") from None
+        """Return the host's answer to a question. Raises as `ask`."""
+        return self.ask(group, request, session=session)[0]
 
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id, without waiting for the answer. Raises as `ask`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -95,8 +95,7 @@ def _command(group: str, wanted: _Wanted) -> str:
         ("as-of", wanted.as_of),
     ):
         if value and (name, value) != ("session", "main"):
-            is_plain = re.fullmatch(r"[A-Za-z0-9._:-]+", value) is not None
-            parts += [f"--{name}", value if is_plain else "'" + value.replace("'", "'\\''") + "'"]
+            parts += [f"--{name}", shlex.quote(value)]
     return " ".join(parts)
 
 

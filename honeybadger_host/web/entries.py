@@ -92,12 +92,7 @@ def _changed(request: Request, form: dict[str, str]) -> Response:
     }
     if action not in actions or not version:
         raise Invalid("that is not something that can be done with an entry: load the page again")
-    home = home_of(request)
-    try:
-        _, seq = home.ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
-    except Conflict as error:
-        now = home.read(group, made(GetMemory, id_))
-        return _conflict(request, now, {**form, "content": now.content}, str(error))
+    _, seq = home_of(request).ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
     return go(href("g", group, "entry", id=id_, done=action, seq=seq))
 
 

@@ -16,31 +16,13 @@ from honeybadger_host.files.home import is_served
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.forms import home_of, number
 from honeybadger_host.web.looking_back import newest_seq
-from honeybadger_host.web.rendering import problem
 
 _LOOK_SECONDS: Final = 1.0  # between two looks for changes
-MAX_STREAMS: Final = 24  # open streams of all pages: each looks into the journal once a second
 
 
-class Streams:
-    """Counts the streams that are open."""
-
-    def __init__(self) -> None:
-        self.open = 0
-
-    def answer(self, events: AsyncIterator[bytes]) -> Response:
-        """Return a stream as an answer, or an error page if too many are open."""
-        if self.open >= MAX_STREAMS:
-            return problem(429, "Too many live pages are open", "Close some of them.", retry_after=10)
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
-
-    async def _counted(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self.open += 1  # not earlier: a stream that never began is never ended
-        try:
-            async for event in events:
-                yield event
-        finally:
-            self.open -= 1
+def stream(events: AsyncIterator[bytes]) -> Response:
+    """Return events as an answer that goes on until the reader is gone."""
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 def event(name: str, data: object) -> bytes:
@@ -49,8 +31,7 @@ def event(name: str, data: object) -> bytes:
 
 
 async def _events(request: Request) -> Response:
-    streams: Streams = request.app.state.streams
-    return streams.answer(_news(home_of(request), number(request, "after")))
+    return stream(_news(home_of(request), number(request, "after")))
 
 
 async def _news(home: Home, after: int) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ from honeybadger_agent.wire import EditNote, GetMemory, ReadGroupFiles
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.memory.markdown.notes import is_pinned, parse_notes
+from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.web.asking import Conflict, Home, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.looking_back import Difference, blamed_in, difference_of, look_back
@@ -43,7 +43,8 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
     try:
         edited, seq = home_of(request).ask(group, made(EditNote, form.get("id", ""), **wanted))
     except Conflict:
-        if (change := _change_of(home_of(request), group, _lines(form.get("was", "")))) is None:
+        change = _change_of(home_of(request), group, _lines(form.get("was", "")))
+        if action in _PINS or change is None:
             raise
         return _conflict(request, form, change)
     return go(href("g", group, "entry", id=edited.id, done=action, seq=seq))
@@ -64,16 +65,14 @@ def _conflict(request: Request, form: dict[str, str], change: Difference) -> Res
     book = parse_notes(home_of(request).read(group, ReadGroupFiles()).memory or "")
     added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}
     found: list[dict[str, Any]] = [
-        {"id": id_of(group, book.notes[place]), "content": note.content, "is_pinned": is_pinned(book.notes[place])}
+        {"id": id_of(group, book.notes[place]), "content": note.content}
         for place in book.places
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
     now, lines = None, change.lines
     if len(found) == 1:  # else it was removed, or several notes may have replaced it
         now = found[0]
-        was, is_now = form.get("was", "").splitlines(), now["content"].splitlines()
-        mine = form.get("content", "").splitlines()
-        lines = (compared(was, is_now) if "action" in form else compared(is_now, mine)) or []
+        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
     return page("conflict.html", shown_of(request), code=409, is_note=True, entry=now, form=form, lines=lines)
 
 

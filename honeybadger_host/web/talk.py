@@ -30,7 +30,7 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
-from honeybadger_host.web.live import Streams, event
+from honeybadger_host.web.live import event, stream
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
@@ -117,8 +117,7 @@ def _said(request: Request, form: dict[str, str]) -> Response:
 async def _answer(request: Request) -> Response:
     """Stream the answer to a message while it is written."""
     home, group, turn = home_of(request), group_of(request), _checked(member(request, "turn", 100) or "")
-    streams: Streams = request.app.state.streams
-    return streams.answer(_written(_mailbox(home, group), turn))
+    return stream(_written(_mailbox(home, group), turn))
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
