@@ -5,10 +5,9 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -17,31 +16,14 @@ from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.mailbox import BadName
 from honeybadger_agent.wording import count_of
 from honeybadger_host import __version__
-from honeybadger_host.cli import (
-    cluster,
-    copies,
-    dead,
-    forgetting,
-    groups,
-    looking_back,
-    memory,
-    notes,
-    review,
-    senders,
-    service,
-    tasks,
-    transfer,
-    web,
-)
-from honeybadger_host.cli.grouped import GroupedCommands
-from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json, tell
+from honeybadger_host.cli import cluster, groups, looking_back, memory, review, senders, service, transfer
+from honeybadger_host.cli.options import AsJson, GroupedCommands, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, SettingsError, StorageFailed, may_clear
 
 if TYPE_CHECKING:
     from honeybadger_host.ops.findings import Finding
 
-_WATCH_SECONDS: Final = 2.0  # between two looks of `status --watch`
 
 app = typer.Typer(
     name="honeybadger-host",
@@ -52,20 +34,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.add_typer(groups.app)
-app.add_typer(memory.app)
-app.add_typer(looking_back.app)
-app.add_typer(forgetting.app)
-app.add_typer(review.app)
-app.add_typer(tasks.app)
-app.add_typer(copies.app)
-app.add_typer(transfer.app)
-app.add_typer(web.app)
-app.add_typer(service.logs_app)
-app.add_typer(notes.app, name="notes")
+for _each in (groups, memory, looking_back, review, transfer):
+    app.add_typer(_each.app)
+app.add_typer(service.host_app)
+app.add_typer(groups.notes_app, name="notes")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(senders.app, name="sender")
-app.add_typer(dead.app, name="dead")
+app.add_typer(senders.dead_app, name="dead")
 app.add_typer(service.app, name="service")
 
 
@@ -164,31 +139,12 @@ def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = Fal
 @app.command()
 def status(
     home: Home = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Print it again every two seconds, until Ctrl-C.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show whether a host serves the home, and its status. Exit code 7: none does."""
-    folder = home_of(home)
-    if not watch:
-        _print_status(folder, as_json=as_json)
-        return
-    while True:
-        if sys.stdout.isatty() and not as_json:
-            print("\x1b[H\x1b[2J", end="")
-        try:
-            _print_status(folder, as_json=as_json)
-        except NotRunning as error:
-            print(error)
-        sys.stdout.flush()
-        time.sleep(_WATCH_SECONDS)
-
-
-def _print_status(folder: Path, *, as_json: bool) -> None:
-    """Print the status of the host that serves a home. Raises NotRunning, HostError."""
     from honeybadger_host.files.home import STATUS_FILE, is_served, read_holder
 
+    folder = home_of(home)
     try:
         is_running = is_served(folder)
     except OSError as error:

@@ -1,9 +1,9 @@
-"""Commands about memory: `context`, `search`, `log`, `undo`, `stop`."""
+"""Commands about memory: `context`, `search`, `log`, `undo`, `forget`, `stop`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json, tell
 from honeybadger_host.errors import HostError, NotFound
@@ -166,8 +167,6 @@ def undo(
     folder = home_of(home)
     print_warnings_only(call)
     numbers = sorted(set(seqs), reverse=True)
-    if len(numbers) > 1:
-        _check_each(folder, numbers)
     done: dict[int, dict[str, Any]] = {}
     for seq in numbers:
         try:
@@ -183,15 +182,6 @@ def undo(
         print_json(results if len(results) > 1 else results[0])
 
 
-def _check_each(folder: Path, seqs: Sequence[int]) -> None:
-    """Raise HostError if one of the changes does not exist or cannot be undone."""
-    from honeybadger_host.journal.reader import why_never_undone
-
-    for seq in seqs:
-        if (why := why_never_undone(_event(folder, seq))) is not None:
-            raise HostError(f"{why}; nothing was undone")
-
-
 def _event(folder: Path, seq: int) -> Row:
     """Return a change. Raises NotFound."""
     from honeybadger_host.files.home import JOURNAL_FILE
@@ -199,7 +189,7 @@ def _event(folder: Path, seq: int) -> Row:
 
     event = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if event is None:
-        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them; nothing was undone")
+        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     return event
 
 
@@ -236,3 +226,52 @@ def stop_turn(
         )
     result = asked_of(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
     tell(result, [f"{result['turn']}: {result['state'].replace('_', ' ')}"], as_json=as_json)
+
+
+@app.command()
+def forget(
+    call: typer.Context,
+    group: str,
+    home: Home = None,
+    id_: Annotated[str | None, typer.Option("--id", help="An entry or a task, or a change as `log` shows it.")] = None,
+    text: Annotated[str | None, typer.Option(help="Every line with this text, whoever wrote it.")] = None,
+    sender: Annotated[str | None, typer.Option(help="Everything that this sender said and saved.")] = None,
+    session: Annotated[str | None, typer.Option(help="What was said in this session, and learnt from it.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go; change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove something for good, from every place. Then every byte below the home is searched for it.
+
+    The group `global` is what every group reads. It cannot be undone. Exit code 1 when something of it is left.
+    """
+    wanted = {"id": id_, "text": text, "sender": sender, "session": session}
+    if sum(value is not None for value in wanted.values()) != 1:
+        raise typer.BadParameter("give one of --id, --text, --sender and --session")
+    folder, is_shared = home_of(home), group == GLOBAL_GROUP
+    asked_in = inbox_group(folder) if is_shared else group
+    payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
+    result = asked_of(call, folder, asked_in, "forget", payload)
+    tell(result, _forgotten(result), as_json=as_json)
+    if result["left"]:
+        raise SystemExit(1)
+
+
+def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:
+    would = "would go: " if result["dry_run"] else "forgotten: "
+    kinds = ", ".join(f"{kind} {count}" for kind, count in result["changes"].items())
+    counts = [f"{count_of(sum(result['changes'].values()), 'change')} ({kinds})"] if kinds else []
+    counts += [count_of(result["edits"], "edit")] if result["edits"] else []
+    counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
+    yield would + (", ".join(counts) if counts else "nothing in the journal")
+    for name, label in (("files", "rewritten"), ("removed", "removed")):
+        files = result[name]
+        yield from (f"{label}: {file}" for file in files[:MAX_NAMED])
+        if len(files) > MAX_NAMED:
+            yield f"{label}: {len(files) - MAX_NAMED} more"
+    if not result["dry_run"]:
+        for one in result["left"]:
+            yield f"LEFT: {one['file']} ({one['form']})"
+        if not result["left"]:
+            yield "looked through every file below the home: nothing of it is left"
+    for backup in result["backups"]:
+        yield f"not changed, a copy or an archive: {backup}"

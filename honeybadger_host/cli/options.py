@@ -1,4 +1,4 @@
-"""Options and output that several commands share."""
+"""Options and output that several commands share; the groups of commands in `--help`, and aliases of commands."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
+from typer.core import TyperGroup
 
 from honeybadger_agent.cli.terminal import print_lines, takes_styles
 from honeybadger_agent.wording import MAX_NAMED
@@ -118,12 +119,38 @@ def check_files(home: Path) -> None:
 def journal_of(home: Path) -> Path:
     """Return the path of a home's journal; warn if another machine writes to it. Raises NotFound."""
     from honeybadger_host.files.home import JOURNAL_FILE
-    from honeybadger_host.journal.transfer import are_files_behind, is_older
+    from honeybadger_host.journal.transfer import are_files_behind
 
     if not (home / JOURNAL_FILE).exists():
         raise NotFound(f"{home} has no journal yet: nothing was changed through a host")
     if are_files_behind(home / JOURNAL_FILE):
         print("(as far as this machine, which follows another, has come: see cluster status)", file=sys.stderr)
-    if is_older(home / JOURNAL_FILE):
-        print("(of an earlier version: people's edits are shown once a host of this one was started)", file=sys.stderr)
     return home / JOURNAL_FILE
+
+
+SECTIONS: Final = {
+    "Serve": ("init", "run", "status", "logs", "doctor", "config", "web", "service"),
+    "Look": ("groups", "notes", "context", "search", "log", "show", "blame", "diff", "why"),
+    "Decide": ("review", "tasks", "stop-turn", "dead"),
+    "Take back": ("undo", "rewind", "forget"),
+    "Move": ("backup", "restore", "export", "import"),
+    "Rare": ("consolidate", "dream", "sender", "cluster"),
+}
+ALIASES: Final = {"stop": "stop-turn", "dead-letters": "dead", "recall": "search"}
+
+
+class GroupedCommands(TyperGroup):
+    """Prints the commands under the titles of `SECTIONS`, and knows their aliases."""
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        width = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            rows = []
+            for name in names:
+                command = self.commands[name]
+                rows.append((name.ljust(width), command.get_short_help_str(formatter.width - width - 6)))
+            with formatter.section(title):
+                formatter.write_dl(rows)

@@ -1,4 +1,4 @@
-"""Commands about senders: `sender …`."""
+"""Commands about senders and their dead letters: `sender …` and `dead …`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
 
 app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
 
@@ -91,3 +91,49 @@ def _line(row: Mapping[str, Any]) -> str:
     mode = "closed mode serves it" if row["known"] else "open mode only"
     folder = "" if row["has_folder"] else ", no folder"
     return f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {mode}{folder}"
+
+
+dead_app = typer.Typer(help="List, retry or drop requests that could not be served.", no_args_is_help=True)
+
+
+@dead_app.command("list")
+def dead_list(home: Home = None, as_json: AsJson = False) -> None:
+    """Print all dead letters with their reasons."""
+    from honeybadger_host.spool.dead_letter_files import list_dead
+
+    letters = list(list_dead(home_of(home)))
+    lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
+    known = [{"name": letter.name, **letter.reason} for letter in letters]
+    tell(known, lines or ["no dead letters"], as_json=as_json)
+
+
+@dead_app.command("show")
+def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
+    """Print one dead letter: the reason, then its bytes."""
+    from honeybadger_host.spool.dead_letter_files import find_dead
+
+    letter = find_dead(home_of(home), name)
+    if as_json:
+        print_json({"name": letter.name, **letter.reason, "text": letter.text})
+        return
+    print_json(letter.reason)
+    print("(it was not a regular file: nothing was kept)" if letter.text is None else ascii(letter.text)[1:-1])
+
+
+@dead_app.command("retry")
+def dead_retry(name: str, home: Home = None) -> None:
+    """Put a dead letter back into its inbox, after its cause was mended."""
+    from honeybadger_host.spool.dead_letter_files import find_dead, retry_dead
+
+    folder = home_of(home)
+    retry_dead(folder, find_dead(folder, name))
+    print(f"{name} is back in its inbox")
+
+
+@dead_app.command("drop")
+def dead_drop(name: str, home: Home = None) -> None:
+    """Delete a dead letter permanently."""
+    from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead
+
+    drop_dead(find_dead(home_of(home), name))
+    print(f"{name} is gone")

@@ -16,7 +16,6 @@ from honeybadger_host.journal.schema import (
     FILES_BEHIND,
     IS_EDIT,
     LOG_SEQ,
-    SCHEMA_VERSION,
     Marks,
     Receipt,
     Row,
@@ -154,12 +153,6 @@ def is_shared(path: Path) -> bool:
 def are_files_behind(path: Path) -> bool:
     """Return whether another machine owns the home that this journal is of, or did when this one looked last."""
     return path.exists() and read_meta(path, FILES_BEHIND) is not None
-
-
-def is_older(path: Path) -> bool:
-    """Return whether a host of an earlier version served a home last. Raises JournalError."""
-    with reading(path) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION
 
 
 def read_loaded(path: Path) -> str | None:

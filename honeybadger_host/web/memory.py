@@ -31,8 +31,8 @@ from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
+from honeybadger_host.web.entries import id_of
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
-from honeybadger_host.web.notes import id_of
 from honeybadger_host.web.rendering import href, page
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}

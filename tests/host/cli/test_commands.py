@@ -11,10 +11,9 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.wording import meant
-from honeybadger_host.cli.grouped import ALIASES, SECTIONS
+from honeybadger_host.cli.options import ALIASES, SECTIONS
 from tests.conftest import HostFactory
-from tests.hosting import PLAIN, run_agent, run_cli, wait_for
-from tests.terminal import Terminal
+from tests.hosting import run_agent, run_cli, wait_for
 
 NARROW = {"COLUMNS": "80"}
 
@@ -145,13 +144,6 @@ def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
     refused = run_cli("status", home=tmp_path / "gone")
     assert refused.returncode == 4
     assert f"{tmp_path / 'gone'} is not a folder: make a home with" in refused.stderr
-
-
-def test_the_status_is_printed_again_until_ctrl_c(home: Path, tmp_path: Path) -> None:
-    with Terminal([*PLAIN, "status", "--watch", "--home", str(home)], tmp_path) as terminal:
-        terminal.wait_for("no host serves")
-        terminal.type("\x03")
-        assert terminal.end() == 130
 
 
 def test_logs_without_a_service_say_where_to_look(home: Path) -> None:
