@@ -21,15 +21,12 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name, new_id
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
-from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import JOURNAL_FILE, HomeLock
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, single_files_of
 from honeybadger_host.files.safe_files import make_folders, sync_all
-from honeybadger_host.journal.connection import SharedLog
 from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
-from honeybadger_host.journal.forgetting import Forgetting, read_forgetting
+from honeybadger_host.journal.forgetting import Forgetting, read_forgetting, read_tombstones
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.journal.schema import Receipt, Row
-from honeybadger_host.journal.tombstones import read_tombstones
+from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HomeError, HostError
-from honeybadger_host.files.group_places import folders_of, single_files_of
-from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_of
 from honeybadger_host.files.safe_files import make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
