@@ -99,7 +99,7 @@ dead_app = typer.Typer(help="List, retry or drop requests that could not be serv
 @dead_app.command("list")
 def dead_list(home: Home = None, as_json: AsJson = False) -> None:
     """Print all dead letters with their reasons."""
-    from honeybadger_host.spool.dead_letter_files import list_dead
+    from honeybadger_host.spool.dead_letters import list_dead
 
     letters = list(list_dead(home_of(home)))
     lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
@@ -110,7 +110,7 @@ def dead_list(home: Home = None, as_json: AsJson = False) -> None:
 @dead_app.command("show")
 def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Print one dead letter: the reason, then its bytes."""
-    from honeybadger_host.spool.dead_letter_files import find_dead
+    from honeybadger_host.spool.dead_letters import find_dead
 
     letter = find_dead(home_of(home), name)
     if as_json:
@@ -123,7 +123,7 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
 @dead_app.command("retry")
 def dead_retry(name: str, home: Home = None) -> None:
     """Put a dead letter back into its inbox, after its cause was mended."""
-    from honeybadger_host.spool.dead_letter_files import find_dead, retry_dead
+    from honeybadger_host.spool.dead_letters import find_dead, retry_dead
 
     folder = home_of(home)
     retry_dead(folder, find_dead(folder, name))
@@ -133,7 +133,7 @@ def dead_retry(name: str, home: Home = None) -> None:
 @dead_app.command("drop")
 def dead_drop(name: str, home: Home = None) -> None:
     """Delete a dead letter permanently."""
-    from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead
+    from honeybadger_host.spool.dead_letters import drop_dead, find_dead
 
     drop_dead(find_dead(home_of(home), name))
     print(f"{name} is gone")
