@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 from pydantic import ValidationError
 
 from honeybadger_agent import wire
-from honeybadger_agent.destination import box_at, box_in, named, place_of
 from honeybadger_agent.errors import (
     BY_CODE,
     AgentError,
@@ -32,6 +31,7 @@ from honeybadger_agent.errors import (
     Unavailable,
 )
 from honeybadger_agent.exchange import Exchange, OnLine
+from honeybadger_agent.home import box_at, box_in, named
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
@@ -45,10 +45,11 @@ from honeybadger_agent.mailbox import (
 )
 from honeybadger_agent.tools import made, signature_of
 from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request
+from honeybadger_agent.wording import AGENT_EXTRA
 
 if TYPE_CHECKING:
     from honeybadger_agent.methods import AwaitedMethods, Methods
-    from honeybadger_agent.relay import Relay
+    from honeybadger_agent.relay import Place, Relay
 else:
     Methods = AwaitedMethods = object  # they are added below, from the request types
 
@@ -59,8 +60,6 @@ ResultT = TypeVar("ResultT", bound=wire.Result)
 Payload = wire.Wire | Mapping[str, Any]
 
 CHAT_SECONDS: Final = 300.0  # seconds to wait for an answer: agents ask their models more than once
-# Seconds within which the host removes a request after it wrote the reply: 50 us, or more on a busy machine.
-_REMOVED_WITHIN_SECONDS: Final = 1.0
 
 
 class both(Generic[P, T]):  # noqa: N801  a decorator
@@ -275,7 +274,7 @@ class _Clients(ABC):
             waiting = None  # publishing reports the error
         if waiting == data:
             return True
-        if waiting is not None and not self._is_answered(request_id, box):
+        if waiting is not None and not self.mailbox.path(REPLIES, request_id).exists():
             raise Conflict(
                 f"another request with the id {request_id} lies in {self.mailbox.root / box} and is not answered yet: "
                 f"take another id; nothing was sent",
@@ -283,17 +282,6 @@ class _Clients(ABC):
             )
         self.mailbox.discard_reply(request_id)
         return False
-
-    def _is_answered(self, request_id: str, box: Box) -> bool:
-        """Return whether a request in its box has its reply, or is removed within a moment."""
-        until = time.monotonic() + _REMOVED_WITHIN_SECONDS
-        while not self.mailbox.path(REPLIES, request_id).exists():
-            if not self.mailbox.is_waiting(request_id, box):
-                return True
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.005)
-        return True
 
     def _said_before(self, request_id: str, timeout: float) -> Exchange:
         """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
@@ -362,6 +350,24 @@ class SyncClient(_Clients, Methods):
 
     async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return work(*args, **kwargs)
+
+
+def place_of(
+    server: str | None,
+    home: str | os.PathLike[str] | None,
+    group: str | None,
+    sender: str | None,
+    credentials: str | os.PathLike[str] | None,
+) -> Place:
+    """Return the subjects of a sender's requests over NATS. Raises `AgentError` if the extra is missing."""
+    try:
+        from honeybadger_agent.relay import Place
+    except ImportError as error:
+        raise AgentError(f"a server needs the extra cluster ({error}): {AGENT_EXTRA.format('cluster')}") from None
+    home = os.fspath(home) if home is not None else os.environ.get("HONEYBADGER_HOME", "")
+    key = os.fspath(credentials) if credentials is not None else os.environ.get("HONEYBADGER_CREDENTIALS", "")
+    server = named(server, "SERVER", "nats://127.0.0.1:4222")
+    return Place(server, home, named(group, "GROUP", "main"), named(sender, "SENDER", "user"), key)
 
 
 def _add_method(kind: type[Request[Any]]) -> None:

@@ -1,22 +1,26 @@
-"""One request and its reply: the pauses between two looks for the reply, and what a look finds. Nothing waits here.
+"""One request and its reply: the pauses between two looks for the reply, what a look finds, the stream of an answer.
 
 A client looks into its own `replies/` at growing intervals (0.5 ms to 25 ms): that works on every file system and
-across container mounts, where file events do not.
+across container mounts, where file events do not. Nothing waits here. A stream is only for watching: the reply has
+everything, so torn or unknown lines are left out.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS, Box, Mailbox
-from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.wire import Reply, StreamLine, refusal_of
 
 # Gets each line of an answer that is being written, between two looks for the reply; it must not take long.
@@ -121,3 +125,75 @@ class Exchange:
 
     def _not_a_reply(self, why: str) -> AgentError:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
+
+
+_READ_BYTES: Final = 1 << 16  # read at once
+
+
+class StreamTail:
+    """Follows the stream of one turn across restarts of the host; each restart makes a new file.
+
+    The file stays open, so that the next file cannot get its inode.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._begun = b""
+        """The beginning of a line that is not complete yet."""
+
+    def read(self) -> list[StreamLine]:
+        """Return the lines since the last read, oldest first; none while there is no stream."""
+        lines = self._drain()
+        if self._is_another():
+            self.close()
+            self._fd = open_regular(self._path)
+            self._begun = b""
+            lines += self._drain()
+        return lines
+
+    def close(self) -> None:
+        """Close the file. May be called again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _drain(self) -> list[StreamLine]:
+        lines: list[StreamLine] = []
+        if self._fd is not None:
+            with contextlib.suppress(OSError):
+                while data := os.read(self._fd, _READ_BYTES):
+                    *whole, self._begun = (self._begun + data).split(b"\n")
+                    lines += [parsed for line in whole if (parsed := _parsed(line)) is not None]
+        return lines
+
+    def _is_another(self) -> bool:
+        """Return whether the name belongs to another file than the open one."""
+        try:
+            now = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return False  # gone: the reply is written, or the host begins again
+        if self._fd is None:
+            return True
+        held = os.fstat(self._fd)
+        return (now.st_dev, now.st_ino) != (held.st_dev, held.st_ino)
+
+
+def open_regular(path: Path) -> int | None:
+    """Return a descriptor of a regular file, None for anything else: a FIFO would block its reader."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _parsed(line: bytes) -> StreamLine | None:
+    """Return the line, or None if it is torn, or of a kind that this version does not know."""
+    try:
+        return StreamLine.model_validate_json(line)
+    except ValidationError:
+        return None

@@ -1,4 +1,6 @@
-"""Finds the host's home folder: named, above the current folder, or the user's default. Standard library only.
+"""Finds the host's home folder: named, above the current folder, or the user's default; and a sender's mailbox in it.
+
+Standard library only.
 
 Clients look for it and never make one. `honeybadger-host init` registers the user's default home. If no host serves the
 home above the current folder, such as a checkout, but one serves the default home, that is used.
@@ -11,7 +13,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from honeybadger_agent.errors import NoHome
+from honeybadger_agent.errors import NoHome, NoMailbox
+from honeybadger_agent.mailbox import REQUESTS, BadName, Mailbox
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
 LOCK: Final = "data/host.lock"
@@ -159,3 +162,33 @@ def _advice(named: str | None) -> str:
         f"Name a home with --home (in a program: home=) or {HOME_VARIABLE}, or make one: "
         f"`honeybadger-host init {named or '~/memory'}`"
     )
+
+
+def box_in(home: str | os.PathLike[str] | None, group: str | None, sender: str | None) -> Mailbox:
+    """Return the mailbox of a sender in a home. Raises `NoHome`, `NoMailbox`."""
+    try:
+        return Mailbox.of(find_home(home), named(group, "GROUP", "main"), named(sender, "SENDER", "user"))
+    except BadName as error:
+        raise NoMailbox(str(error)) from None
+
+
+def box_at(box: str | os.PathLike[str]) -> Mailbox:
+    """Return the mailbox in a folder. Raises `NoMailbox` if the folder does not exist, or has other files."""
+    root = Path(box)
+    why = "it is empty"
+    if os.fspath(box):
+        try:
+            if (root / REQUESTS).is_dir() or not os.listdir(root):
+                return Mailbox(root)
+            why = f"it has other files and no {REQUESTS}/"
+        except OSError as error:
+            why = error.strerror or "it cannot be read"
+    raise NoMailbox(
+        f"{os.fspath(box)!r} is not a mailbox: {why}. Mount the sender's folder there: data/ipc/<group>/<sender> below "
+        f"the home folder"
+    )
+
+
+def named(given: str | None, variable: str, default: str) -> str:
+    """Return a name that was given, else the environment's. An empty argument counts as given."""
+    return os.environ.get(f"HONEYBADGER_{variable}") or default if given is None else given

@@ -8,7 +8,6 @@ points descriptor 1 at standard error meanwhile.
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -87,21 +86,10 @@ INSTRUCTIONS: Final = (
 def serve(client: Client | Callable[[], Client], choice: Choice = "default") -> None:
     """Serve MCP on standard input and output until the input ends. The host and its home need not exist yet."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for the thread that waits for input
-    sys.unraisablehook = _unraisable
     try:
         anyio.run(_serve, client, choice)
     except* BrokenPipeError:
         pass  # the client ended first: its requests are in the inbox
-
-
-def _unraisable(what: sys.UnraisableHookArgs) -> None:
-    """Report an exception as Python does, except that the client has ended.
-
-    The library's writer still holds data that the client did not read, and tries to write it when it is collected:
-    from Python 3.13 on that prints two lines on standard error.
-    """
-    if not isinstance(what.exc_value, BrokenPipeError):
-        sys.__unraisablehook__(what)
 
 
 async def _serve(client: Client | Callable[[], Client], choice: Choice) -> None:

@@ -28,8 +28,8 @@ from nats.aio.client import Client
 
 from honeybadger_agent import wire
 from honeybadger_agent.errors import NoMailbox
+from honeybadger_agent.exchange import open_regular
 from honeybadger_agent.mailbox import REPLIES, REQUEST_ID, REQUESTS, TURNS, BadName, Box, Mailbox, checked_name
-from honeybadger_agent.stream import open_regular
 from honeybadger_agent.wire import Refusal
 
 # Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default.

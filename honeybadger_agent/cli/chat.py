@@ -17,17 +17,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
-from honeybadger_agent.cli.chat_input import (
-    ESCAPE,
-    Piped,
-    Typing,
-    escape_ends_line,
-    history_path,
-    is_escape_alone,
-    open_typing,
+from honeybadger_agent.cli.chat_answer import (
+    NO_HOST,
+    PING_SECONDS,
+    TAKEN_BACK,
+    Message,
+    Showing,
+    answer_to,
+    stopped_answer,
 )
-from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
+from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
@@ -79,7 +78,6 @@ class Chat:
     is_over: bool = False
     heard: Heard | None = None
     """Reads arriving messages; None: nobody is watching."""
-    is_history_told: bool = False
 
     # ------------------------------------------------------------------------------------------------------- its life
 
@@ -185,7 +183,7 @@ class Chat:
         return result
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
-        """Wait for an answer; meanwhile Esc or `/stop` ends it, and other typed lines are kept for later."""
+        """Wait for an answer; meanwhile `/stop` ends it, and other typed lines are kept for later."""
 
         def note(text: str) -> None:
             showing.end_text()  # the redrawn text would hide it
@@ -201,10 +199,6 @@ class Chat:
 
         def read() -> None:
             typed = os.read(keyboard, _MAX_TYPED).decode(errors="replace")
-            if typed.endswith(ESCAPE):
-                if is_escape_alone(keyboard):
-                    waiting.cancel()
-                return
             for line in typed.splitlines():
                 if line.strip() == "/stop":
                     waiting.cancel()
@@ -213,12 +207,11 @@ class Chat:
             if not typed:  # Ctrl-D
                 loop.remove_reader(keyboard)
 
-        with escape_ends_line(keyboard):
-            loop.add_reader(keyboard, read)
-            try:
-                return await waiting
-            finally:
-                loop.remove_reader(keyboard)
+        loop.add_reader(keyboard, read)
+        try:
+            return await waiting
+        finally:
+            loop.remove_reader(keyboard)
 
     def _stopped(self, message: Message) -> ChatResult | None:
         """Withdraw a message whose answer has not begun; else stop the answer and return its text so far.
@@ -276,12 +269,8 @@ class Chat:
         """Keep the typed text for the next chat, unless the host found a credential in it."""
         if not self.is_for_people or (neutralised and "secrets" in neutralised):
             return
-        try:
+        with contextlib.suppress(OSError):
             self.typing.keep(typed)
-        except OSError as error:
-            if not self.is_history_told:
-                self.screen.line(f"(What you type is not kept: {history_path()}: {error.strerror})", "dim")
-            self.is_history_told = True
 
     # ------------------------------------------------------------------------------------------------------- commands
 
@@ -369,7 +358,7 @@ class Chat:
             self.screen.line(f"{command.usage:{width}}  {command.what}")
         if self.is_for_people:
             self.screen.line(
-                "Esc, Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer "
+                "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer "
                 "is taken back. Ctrl-D leaves, Alt-Enter begins a new line."
             )
 

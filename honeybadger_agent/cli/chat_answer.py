@@ -1,17 +1,19 @@
-"""Shows one answer while it comes, and its details at the end."""
+"""Waits for an answer, also while the host is away, and shows it while it comes, with its details at the end."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.cli.terminal import Screen, TextOnScreen, complain, open_text, shown
-from honeybadger_agent.client import SyncClient
-from honeybadger_agent.errors import NotFound
+from honeybadger_agent.client import Client, SyncClient
+from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
+from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
 TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
@@ -36,7 +38,6 @@ class Showing:
     is_looked_on: bool
     is_framed: bool = True
     agent: str = "agent"
-    has_begun: bool = False
     steps: dict[int, str] = field(default_factory=dict)
     tools: int = 0
     heard: float = field(default_factory=time.monotonic)
@@ -44,7 +45,6 @@ class Showing:
 
     def line(self, line: StreamLine) -> None:
         self.heard = time.monotonic()
-        self.has_begun = self.has_begun or line.kind == "began"
         if not self.is_looked_on:
             return
         match line.kind:
@@ -138,3 +138,84 @@ def footer_of(result: ChatResult) -> str:
     if result.input_tokens is not None or result.output_tokens is not None:
         parts.append(f"{result.input_tokens or 0:,} tokens in, {result.output_tokens or 0:,} out")
     return " · ".join(parts)
+
+
+SILENCE_SECONDS: Final = 3.0  # after this silence the host is pinged
+PING_SECONDS: Final = 1.5  # for the host to answer the ping
+NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message; sending it again is the same request."""
+
+    request_id: str
+    content: str
+    session: str
+    speaker: str | None
+    agent: str | None
+
+
+async def answer_to(
+    message: Message,
+    client: Client,
+    showing: Showing,
+    note: Callable[[str], None],
+    *,
+    timeout_seconds: float,
+    is_new: bool,
+) -> ChatResult:
+    """Return the answer to a message; partial output goes to `showing`.
+
+    Args:
+        note: called with remarks about the host.
+        is_new: it was not sent before. Else it is only waited for, and sent again if the host does not know it.
+    Raises: as `Client.chat`.
+    """
+    import asyncio  # takes 60 ms, which only a chat should pay
+
+    watching = asyncio.create_task(_watch(client, showing, note))
+    before, client.session = client.session, message.session
+    try:
+        if not is_new:
+            with contextlib.suppress(NotFound):
+                return await client.answer(message.request_id, timeout_seconds=timeout_seconds, on_line=showing.line)
+        return await client.chat(
+            message.content,
+            sender=message.speaker,
+            agent=message.agent,
+            request_id=message.request_id,
+            timeout_seconds=timeout_seconds,
+            on_line=showing.line,
+        )
+    finally:
+        client.session = before
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
+    """Note once that the host does not answer, and once that it is back."""
+    import asyncio
+
+    request_id, is_missed = new_id(), False
+    while True:
+        heard = showing.heard
+        if (silent := time.monotonic() - heard) < SILENCE_SECONDS:
+            is_missed = False  # the answer itself shows that it is back
+            await asyncio.sleep(SILENCE_SECONDS - silent)
+            continue
+        try:
+            await client.request("ping", {}, request_id=request_id, timeout_seconds=PING_SECONDS)
+        except ReplyTimeout:
+            if not is_missed:
+                note(f"{NO_HOST}; your message waits for it.")
+            is_missed = True
+            continue  # the same ping again, so that there is only one file
+        except AgentError:
+            pass  # reported by the wait for the answer
+        request_id = new_id()
+        if is_missed and showing.heard == heard:
+            note("The host is back.")
+        is_missed = False
+        await asyncio.sleep(SILENCE_SECONDS)

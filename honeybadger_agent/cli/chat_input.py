@@ -5,19 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from honeybadger_agent.cli.terminal import Screen, shown
 from honeybadger_agent.wording import AGENT_EXTRA
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-
-ESCAPE: Final = "\x1b"
-_SEQUENCE_SECONDS: Final = 0.05  # terminals send the rest of an arrow key's sequence within a few milliseconds
 
 
 class Typing(Protocol):
@@ -34,37 +30,6 @@ class Typing(Protocol):
     def aside(self, show: Callable[[], None]) -> None:
         """Show something above the line being typed, if possible; any thread."""
         ...
-
-
-@contextlib.contextmanager
-def escape_ends_line(keyboard: int) -> Iterator[None]:
-    """Let Esc end a line of a terminal in cooked mode, as Enter does, so that it is read at once."""
-    import termios
-
-    before, changed = termios.tcgetattr(keyboard), termios.tcgetattr(keyboard)
-    changed[6][termios.VEOL] = ESCAPE.encode()
-    termios.tcsetattr(keyboard, termios.TCSANOW, changed)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSANOW, before)
-
-
-def is_escape_alone(keyboard: int) -> bool:
-    """Return whether Esc was pressed alone; the rest of another key's sequence is dropped."""
-    import select
-    import termios
-
-    before, raw = termios.tcgetattr(keyboard), termios.tcgetattr(keyboard)
-    raw[3] &= ~termios.ICANON
-    termios.tcsetattr(keyboard, termios.TCSANOW, raw)
-    try:
-        is_sequence = bool(select.select([keyboard], [], [], _SEQUENCE_SECONDS)[0])
-        if is_sequence:
-            os.read(keyboard, 64)
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSANOW, before)
-    return not is_sequence
 
 
 def history_path() -> Path:
@@ -104,7 +69,7 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     path = history_path()
     kept = FileHistory(path)
     typed: list[str] = []
-    with contextlib.suppress(OSError):  # `keep` reports it
+    with contextlib.suppress(OSError):  # without a file the history is that of this chat
         typed = list(reversed(list(kept.load_history_strings())))
     session: PromptSession[str] = PromptSession(
         history=InMemoryHistory(typed),

@@ -20,12 +20,19 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
-from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, similar_told, waiting_told
+from honeybadger_agent.cli.explaining import (
+    ACTIONS,
+    explanation_of,
+    hit_lines,
+    kinds_of,
+    shown_task,
+    similar_told,
+    task_lines,
+    waiting_told,
+)
 from honeybadger_agent.cli.following import Following, message_lines
-from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, patience, print_lines, takes_styles
-from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, result_of
-from honeybadger_agent.destination import place_of
+from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, place_of, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.home import find_home

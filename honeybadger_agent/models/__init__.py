@@ -1,6 +1,6 @@
 """Models by name: `open_model`. A provider's library is imported only for a model that needs it.
 
-Reading order: `model` (the interface of all models), `settings`, `scripted`, `offline`, `providers`.
+Reading order: `model` (the interface of all models, their settings), `scripted`, `offline`, `providers`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_agent.models.model import Model, ModelFailed
+from honeybadger_agent.models.model import DEFAULT_URLS, Model, ModelFailed, ModelSettings
 from honeybadger_agent.models.offline import OfflineModel
 from honeybadger_agent.models.scripted import load_script
-from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
 from honeybadger_agent.wording import AGENT_EXTRA, meant
 
 __all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]

@@ -37,7 +37,6 @@ _REMEMBER: Final = (
     "remember|don't forget|do not forget|never forget|keep in mind|bear in mind|please note|"
     "(?:note|take note|make a note|write down|save|memorise|memorize)(?=:| that| this| down| of)"
 )
-_FORGET: Final = "forget|delete|remove|stop remembering|don't remember|do not remember"
 # Beginnings of a question without a question mark; after `remember` they ask instead of tell.
 _ASKING: Final = (
     "what|who|whom|whose|when|where|which|why|how|if|whether|do|does|did|is|are|was|were|can|could|would|will|should|"
@@ -57,7 +56,6 @@ def _wish(verbs: str) -> re.Pattern[str]:
 
 
 _WANTS_KEPT: Final = _wish(_REMEMBER)
-_WANTS_FORGOTTEN: Final = _wish(_FORGET)
 _KEEP_BEFORE: Final = re.compile(
     rf"(?P<what>\S.*?)[.!,;]{_SPACE}(?:please{_SPACE})?(?:remember|note|save|don['’]t{_SPACE}forget){_SPACE}"
     r"(?:that|this|it)(?:,?\s{1,20}please)?[.!]{0,3}",
@@ -73,12 +71,8 @@ _FOUND: Final = "This is what I remember:"
 _NOTHING: Final = "I remember nothing about that."
 _WHAT_I_AM: Final = (
     "I am the offline model: I save what you ask me to remember (“remember that …”), answer questions by quoting what "
-    "was saved and said, and can do no more. For a model that thinks, configure one: `[model]` in "
-    "config/honeybadger.toml."
-)
-_HOW_TO_FORGET: Final = (
-    "I do not delete anything by myself. An entry goes with `honeybadger-agent delete ID`, a note when you delete its "
-    "lines in MEMORY.md; what was said stays in the log."
+    "was saved and said, and can do no more: `honeybadger-agent delete ID` removes an entry, and a note goes with its "
+    "lines in MEMORY.md. For a model that thinks, configure one: `[model]` in config/honeybadger.toml."
 )
 
 
@@ -102,20 +96,18 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
     asked = next((message.text for message in reversed(messages) if isinstance(message, UserSaid)), "")
     asked = asked.encode("utf-8", "replace").decode()  # a lone surrogate, which JSON cannot hold
     speaker, asked = _split_speaker(asked)
-    forget = None if is_question(asked) else _WANTS_FORGOTTEN.search(asked)
     if messages and isinstance(messages[-1], ToolsAnswered):
-        return ModelSaid(_about(messages[-1].answers, asked, is_to_forget=forget is not None))
+        return ModelSaid(_about(messages[-1].answers, asked))
     if (fact := fact_in(asked)) is not None:
         saver = next((name for name in ("update_memory", "save_memory") if name in tools), None)
         if saver is None:
             return ModelSaid("I may not save anything here: this agent has neither update_memory nor save_memory.")
         return _calling(saver, {"content": f'{speaker} said: "{fact}"'})
-    if forget is None and not is_question(asked):
+    if not is_question(asked):
         return ModelSaid(_WHAT_I_AM)
     if "search_memory" not in tools:
         return ModelSaid("I may not search here: this agent has no search_memory.")
-    query = (asked if forget is None else forget["what"]).strip()[:_MAX_QUERY_CHARACTERS]
-    wanted = {"query": query, "limit": 8} if any(map(str.isalnum, query)) else {"limit": _MAX_HITS}
+    wanted = {"query": asked.strip()[:_MAX_QUERY_CHARACTERS], "limit": 8}
     return _calling("search_memory", *({**wanted, "scope": scope} for scope in ("notes", "entries", "turns")))
 
 
@@ -148,7 +140,7 @@ def _calling(name: str, *arguments: dict[str, object]) -> ModelSaid:
     return ModelSaid("", tuple(ToolCall(f"{NAME}-{number}", name, orjson.dumps(one).decode()) for number, one in calls))
 
 
-def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> str:
+def _about(answers: Sequence[ToolAnswer], asked: str) -> str:
     first = answers[0]
     if first.call.name != "search_memory":
         if not first.ok:
@@ -161,8 +153,6 @@ def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> 
     if all(not answer.ok for answer in answers):
         return f"I could not search: {first.content}"
     hits = list(_quotes(answers, asked))
-    if is_to_forget:
-        return "\n".join([_HOW_TO_FORGET, *(["This is what matches:"] if hits else []), *hits])
     return "\n".join([_FOUND, *hits]) if hits else f"{_NOTHING} {_WHAT_I_AM}"
 
 
@@ -182,7 +172,7 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
             if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue
             text = hit["text"].strip().removeprefix("- ")  # a note of one line is a list item
-            is_own = text.startswith((_SAVED, _NOT_YET, _FOUND, _NOTHING, _WHAT_I_AM[:20], _HOW_TO_FORGET[:20]))
+            is_own = text.startswith((_SAVED, _NOT_YET, _FOUND, _NOTHING, _WHAT_I_AM[:20]))
             if is_said and (is_own or is_question(text) or text.split() == asked.split()):
                 continue
             count += 1

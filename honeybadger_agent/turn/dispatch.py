@@ -17,7 +17,6 @@ from honeybadger_agent.wording import in_words
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
 
-MAX_UNANSWERED: Final = 100  # changes without a reply whose ids are kept
 # How long a list of tools waits for a host that may be starting; a new mailbox is found within a sweep.
 _LIST_SECONDS: Final = 2.0
 
@@ -71,8 +70,6 @@ class Memory:
             return await client(request, request_id=request_id)
         except (ReplyTimeout, NoMailbox, asyncio.CancelledError):
             self.unanswered[same] = request_id
-            if len(self.unanswered) > MAX_UNANSWERED:
-                del self.unanswered[next(iter(self.unanswered))]
             raise
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 import orjson
 
@@ -27,9 +26,6 @@ from honeybadger_agent.models.model import (
     ToolSpec,
     UserSaid,
 )
-
-# The turn ends when the same call failed in this many steps: a model that repeats it three times never stops.
-MAX_SAME_FAILURES: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -184,12 +180,6 @@ class AgentTurn:
             return f"the limit of {limits.total_tokens} tokens is reached"
         if limits.seconds and seconds >= limits.seconds:
             return f"the limit of {limits.seconds:g} seconds is reached"
-        failed = Counter(
-            same for message in self._messages if isinstance(message, ToolsAnswered) for same in _failed(message)
-        )
-        for (name, _), times in failed.most_common(1):
-            if times >= MAX_SAME_FAILURES:
-                return f"the same call of {name[:60]} failed in {times} steps"
         return None
 
 
@@ -199,10 +189,6 @@ def arguments_of(call: ToolCall) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise ValueError("they must begin with {")
     return read
-
-
-def _failed(answered: ToolsAnswered) -> set[tuple[str, str]]:
-    return {(answer.call.name, answer.call.arguments) for answer in answered.answers if not answer.ok}
 
 
 async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall, key: str) -> ToolAnswer:

@@ -9,15 +9,12 @@ from typing import Any, Final
 from honeybadger_agent import wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
-from honeybadger_agent.mailbox import REQUEST_ID
 from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec
 from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
 from honeybadger_agent.wording import count_of
-
-MAX_PREFIX_CHARACTERS: Final = 88  # A request id has 100: the prefix is followed by `.` and a key such as `12.3`
 
 MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
 
@@ -29,14 +26,12 @@ class MemoryTools:
     """The tool table for one turn. A `Toolbox`.
 
     Args:
-        prefix: names the turn; with a call's key it is the request id, so that the same call of the same turn is one
-            change, also after a crash.
+        prefix: names the turn; with `.` and a call's key it is the request id, so that the same call of the same turn
+            is one change, also after a crash.
         allowed: names of tools; None: all tools for models. Raises ValueError for another name.
     """
 
     def __init__(self, client: Client, prefix: str, allowed: Collection[str] | None = None) -> None:
-        if not REQUEST_ID.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARACTERS:
-            raise ValueError(f"{prefix[:100]!r} does not begin a request id of {MAX_PREFIX_CHARACTERS} characters")
         self.specs: Sequence[ToolSpec] = specs_of(allowed)
         self._memory = Memory(client)
         self._prefix = prefix

@@ -16,7 +16,7 @@ from honeybadger_agent.wire.base import (
     Wire,
 )
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
-from honeybadger_agent.wire.numbers import is_finite
+from honeybadger_agent.wire.refusals import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000

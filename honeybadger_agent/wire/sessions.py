@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Wire
-from honeybadger_agent.wire.numbers import is_finite
+from honeybadger_agent.wire.refusals import is_finite
 
 MAX_JSON_LEVELS: Final = 32  # lists and objects within each other
 MAX_FEEDBACK_CHARACTERS: Final = 4096

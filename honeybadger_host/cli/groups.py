@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
+from honeybadger_agent.cli.explaining import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_host.cli.asking import asked_of, inbox_group
 from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, tell

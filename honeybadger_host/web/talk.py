@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from honeybadger_agent.exchange import StreamTail
 from honeybadger_agent.mailbox import OPERATOR, TURNS, Mailbox, checked_id
-from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.wire import (
     Chat,
     GetHistory,

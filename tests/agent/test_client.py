@@ -13,8 +13,8 @@ from typing import Any, assert_type
 import orjson
 import pytest
 
-from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, new_id, wire
-from honeybadger_agent.errors import BY_CODE, Conflict, Invalid, NoMailbox, TooLarge
+from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, wire
+from honeybadger_agent.errors import BY_CODE, Invalid, NoMailbox
 from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
@@ -101,15 +101,6 @@ async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> No
         assert refused.value.field == "payload.content"
 
 
-async def test_many_requests_of_one_loop_wait_beside_each_other(host: HostProcess, home: Path) -> None:
-    client = Client(home, "main", "researcher")
-    replies = await asyncio.gather(
-        *(client.request("update_memory", wire.UpdateMemory(content=str(n))) for n in range(40))
-    )
-    assert len({reply.seq for reply in replies}) == 40
-    assert (home / "groups/main/MEMORY.md").read_text().count("## Notes (researcher, ") == 40
-
-
 def test_an_unknown_type_can_be_requested_with_any_object(host: HostProcess, home: Path) -> None:
     reply = SyncClient(home).request("update_memry", {"content": "x"})
     assert not reply.ok
@@ -149,30 +140,6 @@ def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> 
     assert mailbox.waiting("note-1") is None
 
 
-def test_a_used_id_conflicts_while_the_first_reply_waits(host: HostProcess, home: Path) -> None:
-    client = SyncClient(home, "main", "researcher")
-    request_id = new_id()
-    client.mailbox.publish(request_id, wire.dump_request(request_id, NOTE.type_name, NOTE, session="main"))
-    wait_for(lambda: client.mailbox.reply(request_id))
-    with pytest.raises(Conflict, match="had this id"):
-        client.call(made(wire.UpdateMemory, "Something else"), request_id=request_id)
-
-
-def test_an_answered_request_does_not_block_the_next_one(
-    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
-) -> None:
-    mailbox.publish("note-1", b"{}")  # its reply was taken already
-
-    def serve() -> None:
-        if mailbox.waiting("note-1") == b"{}":
-            mailbox.path("requests", "note-1").unlink()
-        else:
-            put_reply(mailbox, "note-1", reply_bytes("note-1", ok=True, result=PONG))
-
-    sleeping(serve)
-    assert unserved(mailbox, 10).call(wire.Ping(), request_id="note-1").host_version == "9.0"
-
-
 @pytest.mark.parametrize(
     ("request_id", "sent_at"),
     [
@@ -205,20 +172,6 @@ def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None
     )
 
 
-def test_a_timeout_says_that_a_request_was_taken(mailbox: Mailbox, answering: Answering) -> None:
-    """The real host answers what it takes; here it never does."""
-
-    def ask() -> ReplyTimeout | None:
-        with pytest.raises(ReplyTimeout) as late:
-            unserved(mailbox).call(NOTE)
-        return None if late.value.is_waiting else late.value
-
-    with answering(lambda request: None):
-        late = wait_for(ask)
-    assert late is not None
-    assert "the host has taken it and its reply is late" in str(late)
-
-
 async def test_a_cancelled_wait_ends_at_once_without_withdrawing(mailbox: Mailbox) -> None:
     client = Client(box=mailbox.root, timeout_seconds=60)
     waiting = asyncio.create_task(client.call(NOTE))
@@ -227,22 +180,6 @@ async def test_a_cancelled_wait_ends_at_once_without_withdrawing(mailbox: Mailbo
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert only_request(mailbox)
-
-
-def test_a_late_reply_is_there_for_whoever_asks_again(mailbox: Mailbox, answering: Answering) -> None:
-    """The real host is never late on purpose: it answers the second request only."""
-    times: dict[str, int] = {}
-
-    def second_time(request: dict[str, Any]) -> dict[str, Any] | None:
-        times[request["id"]] = times.get(request["id"], 0) + 1
-        return {"ok": True, "result": PONG} if times[request["id"]] > 1 else None
-
-    with answering(second_time) as met:
-        with pytest.raises(ReplyTimeout) as late:
-            unserved(mailbox).ping()
-        wait_for(lambda: met)
-        pong = unserved(mailbox, 10).call(wire.Ping(), request_id=late.value.request_id)
-    assert pong.host_version == "9.0"
 
 
 def test_a_reply_seen_too_early_is_waited_for(mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]) -> None:
@@ -276,12 +213,6 @@ def test_every_code_is_raised_as_its_class(mailbox: Mailbox, answering: Answerin
     assert (failed.value.code, failed.value.field) == (code, "payload.content")
     assert failed.value.retry_after_seconds == 0.25
     assert isinstance(failed.value, AgentError)
-
-
-def test_too_much_for_the_host_alone_is_too_large(make_host: HostFactory, home: Path) -> None:
-    make_host({"spool.rate_limits.MAX_REQUEST_BYTES": 2048}).start()
-    with pytest.raises(TooLarge, match="the limit is 2048"):
-        SyncClient(home).update_memory("x" * 3000)
 
 
 def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answering) -> None:
@@ -339,22 +270,6 @@ def test_a_malformed_reply_is_an_error_without_its_content(
     assert type(strange.value) is AgentError
 
 
-class LateMailbox(Mailbox):
-    """One to which a reply comes right behind each look that found none."""
-
-    def reply(self, request_id: str) -> bytes | None:
-        found = super().reply(request_id)
-        put_reply(self, request_id, reply_bytes(request_id, ok=True, result=PONG))
-        return found
-
-
-def test_a_reply_after_the_last_look_is_late(mailbox: Mailbox) -> None:
-    exchange = Exchange(LateMailbox(mailbox.root), "a", 0.0)
-    with pytest.raises(ReplyTimeout):
-        exchange.reply()
-    assert exchange.reply().ok
-
-
 # ---------------------------------------------------------------------------------------------------------- no mailbox
 
 
@@ -363,29 +278,6 @@ def test_a_mailbox_that_cannot_be_made_is_named(home: Path) -> None:
     for kind in (Client, SyncClient):
         with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/home/data/ipc/main/user: .* sender add"):
             kind(home)
-
-
-@pytest.mark.parametrize(("group", "sender"), [("a/b", "user"), ("main", "../user"), ("global", "user"), ("main", "é")])
-def test_a_name_that_is_not_allowed_makes_no_folder(home: Path, group: str, sender: str) -> None:
-    with pytest.raises(NoMailbox, match=f"'{group if group != 'main' else sender}'"):
-        SyncClient(home, group, sender)
-    assert names_in(home / "data/ipc") == []
-
-
-def test_a_vanished_mailbox_is_named_and_nothing_is_sent(mailbox: Mailbox) -> None:
-    client = unserved(mailbox)
-    (mailbox.root / "requests").rmdir()
-    with pytest.raises(NoMailbox, match=r"^cannot write into .*/main/researcher: .*; nothing was sent$"):
-        client.ping()
-    assert names_in(mailbox.root / "tmp") == []
-
-
-def test_an_unreadable_reply_names_what_was_sent(
-    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
-) -> None:
-    sleeping(lambda: mailbox.path("replies", only_request(mailbox)).mkdir())
-    with pytest.raises(NoMailbox, match=r"^request .* was sent, but its reply cannot be read: .*: Is a directory$"):
-        unserved(mailbox).ping()
 
 
 # ----------------------------------------------------------------------------------------------------- wrong arguments
@@ -435,13 +327,3 @@ def test_the_environment_says_where_and_who(home: Path, tmp_path: Path, monkeypa
     monkeypatch.setenv("HONEYBADGER_BOX", "box")
     assert SyncClient().mailbox.root == Path("box")
     assert names_in(tmp_path / "box") == sorted(FOLDERS)
-
-
-def test_an_argument_beats_the_environment(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "box").mkdir()
-    for name in ("HOME", "GROUP", "SENDER", "SESSION", "BOX"):
-        monkeypatch.setenv(f"HONEYBADGER_{name}", str(tmp_path / "x" / "elsewhere"))
-    client = SyncClient(home, "kitchen", "cook", session="dinner")
-    assert (client.mailbox, client.session) == (Mailbox.of(home, "kitchen", "cook"), "dinner")
-    assert SyncClient(box=tmp_path / "box", session="dinner").mailbox.root == tmp_path / "box"
-    assert sorted(names_in(tmp_path)) == ["box", "home"]

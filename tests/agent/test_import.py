@@ -21,8 +21,7 @@ for name in ("anthropic_memory", "langgraph_store", "openai_agents", "pydantic_a
 MODULES.remove("honeybadger_agent.models.providers")  # for models of a provider alone, which need the extra
 MODULES.remove("honeybadger_agent.relay")  # for agents on machines without a host, which need the extra
 MODULES.remove("honeybadger_agent.cli.__main__")
-for name in ("chat", "chat_waiting"):
-    MODULES.remove(f"honeybadger_agent.cli.{name}")  # for the command `chat` alone, which has an event loop
+MODULES.remove("honeybadger_agent.cli.chat")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
     *("honeybadger_host", "anyio", "mcp", "structlog", "typer", "watchdog"),
     *("agents", "langgraph", "pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit", "nats", "nkeys"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from honeybadger_agent import Client
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
-from honeybadger_agent.models.offline import OfflineModel, fact_in, is_question, reply
+from honeybadger_agent.models.offline import OfflineModel, fact_in, reply
 from honeybadger_agent.tools import parsed
 from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome, arguments_of
 from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
@@ -65,18 +65,6 @@ async def test_another_session_finds_what_it_should_remember(asker: RawSender) -
         assert found.steps == 2
 
 
-async def test_it_shows_matches_instead_of_deleting(asker: RawSender) -> None:
-    await say(asker, "I want you to remember that the spare key lies under the stone")
-    before = asker.memory_text()
-    for wish in ("Forget that the spare key lies under the stone", "Please forget that."):
-        said = await say(asker, wish)
-        assert said.text.startswith(
-            "I do not delete anything by myself. An entry goes with `honeybadger-agent delete ID`"
-        )
-        assert '- User said: "the spare key lies under the stone" [MEMORY.md#' in said.text
-    assert asker.memory_text() == before
-
-
 async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -> None:
     question = "Where does the gardener keep the ladder?"
     nothing = await say(asker, question)
@@ -101,21 +89,6 @@ async def test_a_common_word_alone_quotes_nothing(asker: RawSender) -> None:
     assert (await say(asker, question)).text.startswith("I remember nothing about that.")
     await client.save_memory("The cat is called Mia", "family")
     assert "- The cat is called Mia [" in (await say(asker, question)).text
-
-
-async def test_a_subject_is_quoted_however_much_is_known(asker: RawSender) -> None:
-    client = Client(asker.home, asker.group, "researcher", timeout_seconds=60)
-    for number in range(1, 31):
-        await client.update_memory(f"Atlas runs in region {number}")
-        await client.save_memory(f"Atlas has a part called piece{number}", "projects")
-        if number in (1, 8, 30):
-            said = await say(asker, "Tell me about Atlas", session=f"s{number}")
-            assert f"- Atlas runs in region {number} [" in said.text
-
-
-async def test_what_the_host_refuses_is_said(asker: RawSender) -> None:
-    refused = await say(asker, "Remember that the code is " + "x" * 40_000)
-    assert refused.text.startswith("I could not save this: too_large: ")
 
 
 async def test_a_credential_is_not_repeated(asker: RawSender) -> None:
@@ -183,15 +156,6 @@ def test_it_uses_only_tools_it_has() -> None:
     assert "may not search" in reply([ask], {"update_memory"}).text
 
 
-def test_a_search_that_fails_is_said() -> None:
-    asked = UserSaid("What do I like?")
-    called = reply([asked], ALL)
-    failed = ToolsAnswered(
-        tuple(ToolAnswer(call, ok=False, content="no_reply: no reply after 10 s", summary="") for call in called.calls)
-    )
-    assert reply([asked, called, failed], ALL).text == "I could not search: no_reply: no reply after 10 s"
-
-
 def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) -> list[Message]:
     answers = (ToolAnswer(call, ok, contents[number % len(contents)], "") for number, call in enumerate(said.calls))
     return [message, said, ToolsAnswered(tuple(answers))]
@@ -218,13 +182,6 @@ def test_any_text_gets_an_answer_with_readable_calls(
         assert said.text
 
 
-@given(st.text(st.characters(codec=None)))
-def test_half_a_character_is_no_problem_either(text: str) -> None:
-    for call in reply([UserSaid(f"Remember that {text}")], ALL).calls:
-        value = orjson.loads(call.arguments)
-        assert value.get("content") or value.get("query")  # it may be taken for a question
-
-
 @pytest.mark.parametrize(
     "text",
     ["\n" * 100_000, "remember " + " " * 100_000, "a. " * 40_000, "please " * 15_000, "forget that " + " \n" * 50_000],
@@ -234,10 +191,6 @@ def test_no_text_costs_more_than_its_length(text: str) -> None:
     began = time.process_time()
     reply([UserSaid(f"x{text}x")], ALL)
     assert time.process_time() - began < 5
-
-
-def test_a_question_needs_a_word() -> None:
-    assert not is_question("?!")
 
 
 def test_a_request_by_others_becomes_a_note_about_them() -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from honeybadger_agent.models.model import (
     Message,
-    ModelFailed,
     ModelSaid,
     Prompt,
     ToolAnswer,
@@ -23,7 +22,7 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_agent.turn.orchestrator import MAX_SAME_FAILURES, AgentTurn, TurnLimits, TurnOutcome
+from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome
 
 ASKED = (UserSaid("Remember that I prefer tea"),)
 FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)
@@ -134,15 +133,6 @@ async def test_tools_run_in_order_and_the_model_reads_results() -> None:
     ]
 
 
-async def test_every_answer_is_kept_before_its_tools_run() -> None:
-    turn = scripted(wants(), wants(), ModelSaid("Done."))
-    kept_at_run: list[int] = []
-    turn.shelf.on_run = lambda: kept_at_run.append(len(turn.kept))
-    await turn.run()
-    assert kept_at_run == [1, 2]
-    assert [len(said.calls) for said in turn.kept] == [1, 1, 0]
-
-
 async def test_a_turn_resumes_after_a_crash_without_repeating() -> None:
     """At every point: after so many answers, and after so many of the tools of the last one."""
     script = (wants(call(), call(number=1), text="First."), wants(call(number=2)), ModelSaid("Done."))
@@ -192,11 +182,6 @@ async def test_tokens_are_estimated_where_the_provider_does_not_say() -> None:
     assert outcome.text.startswith("I had to stop before I had an answer: the limit of 2 steps is reached")
 
 
-async def test_text_sent_with_a_final_call_is_the_answer() -> None:
-    assert (await scripted(wants(text="I noted it."), ModelSaid("")).run()).text == "I noted it."
-    assert (await scripted(wants(), ModelSaid(" ")).run()).text == "The model gave no text."
-
-
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -215,12 +200,6 @@ async def test_a_wrong_call_gets_an_answer_for_the_model(asked: ToolCall, says: 
     assert outcome.text == "I see."
 
 
-async def test_a_call_without_arguments_has_none() -> None:
-    """Some providers send an empty string for a tool without parameters."""
-    outcome = await scripted(wants(call(arguments="")), ModelSaid("Done.")).run()
-    assert [answer.ok for answer in outcome.answers] == [True]
-
-
 async def test_a_tools_bug_costs_one_answer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     turn = scripted(wants(call("broken")), ModelSaid("I see."))
     turn.shelf.failure = RuntimeError("token sk-123")
@@ -228,47 +207,6 @@ async def test_a_tools_bug_costs_one_answer_and_is_logged(caplog: pytest.LogCapt
     assert answer.content == "internal: broken failed with RuntimeError; go on without it"
     [record] = caplog.records
     assert record.exc_info is not None
-
-
-async def test_repeated_failing_calls_end_the_turn() -> None:
-    turn = for_ever(call("broken"))
-    outcome = await turn.run()
-    assert outcome.stopped_by == f"the same call of broken failed in {MAX_SAME_FAILURES} steps"
-    assert outcome.steps == MAX_SAME_FAILURES
-
-
-async def test_other_failing_calls_may_go_on() -> None:
-    """As many in one step, of which the model has not heard yet, or each with other arguments."""
-    same = [call("broken", number=number) for number in range(MAX_SAME_FAILURES + 1)]
-    others = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MAX_SAME_FAILURES + 2)]
-    for script in ([wants(*same)], others):
-        outcome = await scripted(*script, ModelSaid("I see.")).run()
-        assert (outcome.text, outcome.stopped_by) == ("I see.", None)
-
-
-async def test_the_models_failure_keeps_what_was_done() -> None:
-    turn = scripted(wants())
-    with pytest.raises(ModelFailed, match="asked for one more"):
-        await turn.run()
-    assert (len(turn.kept), list(turn.shelf.kept)) == (1, ["1.0"])
-
-
-async def test_a_cancelled_turn_is_cancelled_in_a_tool_too() -> None:
-    turn = scripted(wants(), ModelSaid("never"))
-    entered = asyncio.Event()
-
-    async def stuck(call: ToolCall, key: str) -> ToolAnswer:
-        entered.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    turn.shelf.run = stuck  # type: ignore[method-assign]
-    task = asyncio.create_task(turn.run())
-    await entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(turn.model.asked) == 1
 
 
 answers = st.builds(

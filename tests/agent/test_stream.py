@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.stream import StreamTail
+from honeybadger_agent.exchange import StreamTail
 from honeybadger_agent.wire import StreamLine
 
 LINES = st.builds(
@@ -59,19 +59,6 @@ def test_a_restarted_stream_repeats_and_loses_no_line(
             assert tail.read() == []
 
 
-def test_a_vanished_or_replaced_stream_is_read_to_its_end(tmp_path: Path) -> None:
-    path = tmp_path / "a.stream"
-    path.write_bytes(text("one"))
-    with closing(StreamTail(path)) as tail:
-        assert texts(tail) == ["one"]
-        with path.open("ab") as file:
-            file.write(text("two") + text("torn")[:-5])
-        path.unlink()
-        assert texts(tail) == ["two"]
-        path.write_bytes(text("three") + text("four"))
-        assert texts(tail) == ["three", "four"]
-
-
 @pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
 def test_what_is_no_file_blocks_nobody(tmp_path: Path, what: str) -> None:
     path, other = tmp_path / "a.stream", tmp_path / "other"
@@ -88,17 +75,3 @@ def test_what_is_no_file_blocks_nobody(tmp_path: Path, what: str) -> None:
         path.rmdir() if what == "a folder" else path.unlink()
         path.write_bytes(text("here"))
         assert texts(tail) == ["here"]
-
-
-def test_a_tail_holds_and_releases_one_descriptor(tmp_path: Path) -> None:
-    path = tmp_path / "a.stream"
-    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-    tail = StreamTail(path)
-    for number in range(5):
-        path.write_bytes(text(str(number)))
-        assert texts(tail) == [str(number)]
-        path.unlink()
-    tail.close()
-    tail.close()
-    if before is not None:
-        assert len(os.listdir("/proc/self/fd")) == before

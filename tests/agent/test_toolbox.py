@@ -8,19 +8,16 @@ import orjson
 import pytest
 
 from honeybadger_agent import Client
-from honeybadger_agent.mailbox import Mailbox, new_id
-from honeybadger_agent.models.model import ToolAnswer, ToolCall
-from honeybadger_agent.tools import ALIASES, description_of, schema_of, tool_names
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.models.model import ToolCall
+from honeybadger_agent.tools import tool_names
 from honeybadger_agent.turn.orchestrator import Toolbox
 from honeybadger_agent.turn.toolbox import (
-    MAX_PREFIX_CHARACTERS,
     MAX_SUMMARY_CHARACTERS,
     MemoryTools,
     one_line,
     specs_of,
 )
-from honeybadger_agent.wire import REQUEST_TYPES
-from tests.agent.conftest import Answering
 from tests.agent.mcp_story import story
 from tests.hosting import RawSender
 
@@ -102,44 +99,10 @@ async def test_a_long_result_is_cut_and_says_so(asker: RawSender) -> None:
     assert answer.summary == "Read MEMORY.md"
 
 
-async def test_without_a_host_a_repeated_call_is_one_request(mailbox: Mailbox, answering: Answering) -> None:
-    client = Client(box=mailbox.root, timeout_seconds=0.05)
-    tools = MemoryTools(client, "turn-1")
-    note = call("update_memory", content="dark mode")
-    first = await tools.run(note, "1.0")
-    assert (first.ok, first.content.partition(":")[0]) == (False, "no_reply")
-    client.timeout_seconds = 20
-    with answering(lambda _: {"ok": True, "seq": 1, "result": {"file": "MEMORY.md", "section": "Notes"}}) as met:
-        second = await tools.run(note, "2.0")
-    assert second.ok
-    assert {request["id"] for request in met} == {"turn-1.1.0"}
-
-
-async def test_a_tool_that_is_not_allowed_is_not_run(mailbox: Mailbox) -> None:
-    tools = MemoryTools(Client(box=mailbox.root), "turn-1", ["search_memory", "update_memory"])
-    assert [spec.name for spec in tools.specs] == ["update_memory", "search_memory"]
-    answer = await tools.run(call("delete_memory", id="k3v9x2m4q7p1"), "1.0")
-    why = "forbidden: delete_memory is not among the tools of this agent"
-    assert answer == ToolAnswer(answer.call, ok=False, content=why, summary=why)
-    assert list((mailbox.root / "requests").iterdir()) == []
-
-
-def test_a_model_hears_of_the_same_tools_as_mcp() -> None:
-    specs = {spec.name: spec for spec in specs_of()}
-    assert set(specs) == set(tool_names()) - set(ALIASES)
-    for name, spec in specs.items():
-        assert spec.description == description_of(name)
-        assert spec.schema == schema_of(REQUEST_TYPES[name])
-        assert spec.schema["type"] == "object"
-
-
-def test_a_wrong_tool_or_prefix_is_a_bug(mailbox: Mailbox) -> None:
+def test_a_wrong_tool_is_a_bug() -> None:
     for allowed in (["bash"], ["ping", "update_memory"]):
         with pytest.raises(ValueError, match="there is no tool"):
             specs_of(allowed)
-    for prefix in ("", "-x", "a/b", "a" * (MAX_PREFIX_CHARACTERS + 1)):
-        with pytest.raises(ValueError, match="does not begin a request id"):
-            MemoryTools(Client(box=mailbox.root), prefix)
 
 
 def test_a_summary_holds_nothing_a_terminal_would_obey() -> None:

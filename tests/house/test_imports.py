@@ -55,13 +55,13 @@ FOR_TURNS = {
     "handlers.turns.output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
-    "ops.doctor.agent_checks": {"hooks.tools", "models.model", "models", "models.settings"},
+    "ops.doctor.agent_checks": {"hooks.tools", "models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.asking": {"cli.terminal"},
     "cli.options": {"errors", "cli.terminal"},
     "cli.transfer": {"cli.terminal"},
     "cli.review": {"cli.terminal"},
-    "cli.groups": {"cli.terminal", "cli.task_lines"},
+    "cli.groups": {"cli.terminal", "cli.explaining"},
     "cli": {"cli.terminal"},
     "cluster.forwarding": {"relay"},
     "cluster.keys": {"relay"},
@@ -69,7 +69,7 @@ FOR_TURNS = {
     "cluster.servers": {"relay"},
     "transfer.claude_code": {"hooks.hook"},
     "web.asking": {"client", "errors", "tools"},
-    "web.talk": {"stream"},
+    "web.talk": {"exchange"},
 }
 
 PURE = [

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, OriginKind, is_name
-from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_agent.wire.refusals import check_numbers
 from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.labels import each_once
