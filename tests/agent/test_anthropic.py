@@ -366,12 +366,6 @@ def test_what_others_changed_meanwhile_is_a_conflict(agent: Agent, member: MakeC
     assert refused
 
 
-def test_a_command_without_a_reply_says_so(home: Path) -> None:
-    said = Agent(SyncClient(home, "main", "claude", timeout_seconds=0.01)).refused("view", "/memories")
-    assert said.startswith("no_reply: it still lies in ")
-    assert "view the file first" in said
-
-
 def test_a_write_that_waits_for_review_says_so(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host({"memory.writes": "main=review"}).start()
     agent = Agent(client("claude"))

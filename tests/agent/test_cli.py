@@ -17,7 +17,6 @@ import pytest
 from honeybadger_agent import SyncClient, cli, new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host import __version__
-from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent, run_cli
 
@@ -162,10 +161,6 @@ def test_a_container_says_its_box_only(asker: RawSender, room: Shell) -> None:
 # ---------------------------------------------------------------------------------------------------------- exit codes
 
 
-def test_a_refusal_of_the_host_is_one_line(room: Shell) -> None:
-    assert_complains(room("remember", " \n "), 1, "honeybadger-agent: invalid: content is blank")
-
-
 def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
@@ -178,13 +173,6 @@ def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
         (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 letters"),
     ):
         assert_complains(shell(*arguments), 1, says)
-
-
-def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
-    error = {"code": "rate_limited", "message": "too much", "retry_after_seconds": 1.5}
-    with answering(lambda request: {"ok": False, "error": error}):
-        ran = shell.bare("remember", "x", "--box", str(mailbox.root))
-    assert_complains(ran, 1, "honeybadger-agent: rate_limited: too much (again in 2 seconds)\n")
 
 
 @pytest.mark.parametrize(
@@ -213,10 +201,6 @@ def test_wrong_usage_is_one_line_that_names_the_help(shell: Shell, arguments: li
     assert ran.err.rstrip().endswith("--help")
 
 
-def test_input_that_is_not_utf_8_is_wrong_usage(shell: Shell) -> None:
-    assert_complains(shell("remember", "-", stdin=b"abc\xff"), 2, "standard input is not UTF-8 at byte 3")
-
-
 def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:
     assert_complains(shell("ping", "--group", "a/b"), 3, "group 'a/b' is not a name")
     assert_complains(shell("ping", "--group", "a b"), 3, "as kitchen")
@@ -235,12 +219,6 @@ def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Pat
     for _ in range(2):
         assert shell("remember", "once", "--id", request_id).code == 0
     assert (home / "groups/main/MEMORY.md").read_text().count("once") == 1
-
-
-def test_a_timed_out_question_mentions_no_id(shell: Shell) -> None:
-    ran = shell("ping", "--timeout", "0.02")
-    assert_complains(ran, 4, "does honeybadger-host run on this home?")
-    assert "--id" not in ran.err
 
 
 # --------------------------------------------------------------------------------------------------------- the process

@@ -38,12 +38,3 @@ def test_every_name_survives_as_category_name_and_session(name: str) -> None:
     assert is_name(text)
     assert text == text.lower()  # categories do not tell upper and lower case
     assert unescaped(text) in ((None,) if text.startswith("__") else (name,))
-
-
-def test_a_lone_surrogate_has_no_name() -> None:
-    with pytest.raises(UnicodeEncodeError):
-        escaped("\ud800")
-
-
-def test_folder_names_of_people_are_read_leniently() -> None:
-    assert [unescaped(text) for text in ("a_zz", "_ff", "a_")] == ["a_zz", "\ufffd", "a_"]

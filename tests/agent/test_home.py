@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent import Client, NoHome, SyncClient
 from honeybadger_agent.errors import NoMailbox
-from honeybadger_agent.home import default_file, default_home, find_home, register_home
+from honeybadger_agent.home import default_file, find_home, register_home
 from honeybadger_host.files.home import make_home
 from tests.hosting import HostProcess, run_agent, run_cli
 
@@ -136,35 +136,6 @@ def test_init_registers_the_first_home_as_the_default(project: Path, tmp_path: P
     assert f"your default home is {second}, as" in run_cli("init", second).stdout
     assert find_home() == second
     assert files_below(project) == []
-
-
-@pytest.mark.parametrize("said", [b"", b"\xff\xfe", b"relative/folder", b"\n\n"])
-def test_a_default_home_that_cannot_be_read_is_none(tmp_path: Path, said: bytes) -> None:
-    file = tmp_path / "config/honeybadger/home"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(said)
-    assert default_home() is None
-    with pytest.raises(NoHome, match="names no folder"):
-        find_home()
-
-
-def test_a_user_without_a_home_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/config")
-    made = run_cli("init", tmp_path / "home")
-    assert made.returncode == 0
-    assert "your default home is none: Not a directory" in made.stdout
-    monkeypatch.delenv("XDG_CONFIG_HOME")
-    monkeypatch.setenv("HOME", "")
-    assert default_file() is None
-    with pytest.raises(NoHome, match="the file of your default home is not there"):
-        find_home()
-
-
-def test_an_empty_name_is_refused_instead_of_defaulted(home: Path) -> None:
-    for names in ({"group": ""}, {"sender": ""}):
-        with pytest.raises(NoMailbox, match=r"^(group|sender) '' is not a name"):
-            SyncClient(home, **names)  # type: ignore[arg-type]
-    assert not (home / "data/ipc/main").exists()
 
 
 def test_a_box_must_be_mounted_and_be_one(home: Path, tmp_path: Path, project: Path, host: HostProcess) -> None:

@@ -19,18 +19,8 @@ from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, at_once, common_folder, frozen_environment, turns_of, wait_for
 
 SOURCE = Path(hook.__file__)
-DYING_AT_SECOND_RENAME = """
-import os, sys
-path, count, rename = sys.argv.pop(1), 0, os.rename
-def second(*names):
-    global count
-    count += 1
-    if count > 1:
-        os._exit(9)
-    rename(*names)
-os.rename = second
-exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
-"""
+
+
 SESSION = "7b0c2d1e"
 
 
@@ -235,18 +225,6 @@ def test_with_a_damaged_folder_the_turn_goes_on(home: Path, transcript: Transcri
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith(f"honeybadger: {path}")
     assert "not everything was kept or recalled" in done.stderr
-
-
-def test_a_hook_makes_progress_on_a_long_transcript(home: Path, transcript: Transcript) -> None:
-    """It is killed at its second request; the next one begins after the first."""
-    for number in range(450):
-        transcript.user(f"Question {number}")
-    box = home / "data/ipc/main/claude-code"
-    for _ in range(2):
-        killed = run_hook(home, event(transcript, "Stop"), program=("-c", DYING_AT_SECOND_RENAME, str(SOURCE)))
-        assert killed.returncode == 9
-    assert json.loads((box / f"hooks/{SESSION}.json").read_text())["shown"] == 400
-    assert len(list((box / "requests").iterdir())) == 2
 
 
 def test_without_a_host_a_prompt_goes_on(home: Path, transcript: Transcript) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -117,17 +115,6 @@ def test_a_batch_reads_first_and_its_last_put_wins(store: GroupStore) -> None:
         store.batch([object()])
 
 
-def test_an_item_keeps_its_times(store: GroupStore) -> None:
-    store.put(("t",), "k", {"a": 1})
-    first = store.get(("t",), "k")
-    store.put(("t",), "k", {"a": 2})
-    second = store.get(("t",), "k")
-    assert first is not None
-    assert second is not None
-    assert second.created_at == first.created_at <= first.updated_at < second.updated_at
-    assert second.created_at.tzinfo is not None
-
-
 FILTERED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "a"}, "14"),
     ({"n": {"$gt": 2}}, "34"),
@@ -187,17 +174,6 @@ def test_a_bad_value_refuses_the_whole_batch(store: GroupStore) -> None:
     with pytest.raises(NotImplementedError, match="TTL"):
         store.put(("t",), "k", {}, ttl=5)
     assert store.search(("t",)) == []
-
-
-async def test_many_at_once_are_all_kept(store: GroupStore) -> None:
-    await asyncio.gather(*(store.aput(("many",), str(n), {"n": n}) for n in range(30)))
-    found = await asyncio.gather(*(store.aget(("many",), str(n)) for n in range(30)))
-    assert [item.value["n"] for item in found if item] == list(range(30))
-    with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda n: store.put(("more",), str(n % 5), {"n": n}), range(40)))
-    assert len(store.search(("more",), limit=100)) == 5
-    store.batch([base.PutOp(("large",), f"{n:03}", {"n": n, "t": "x" * 2000}) for n in range(150)])
-    assert [item.value["n"] for item in store.search(("large",), limit=149, offset=1)] == list(range(1, 150))
 
 
 def test_items_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:

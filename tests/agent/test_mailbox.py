@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_agent.mailbox import FOLDERS, NAME, REQUEST_ID, BadName, Mailbox, id_time, new_id
+from honeybadger_agent.mailbox import FOLDERS, REQUEST_ID, BadName, Mailbox, id_time, new_id
 
 BAD_IDS = ["", ".", "..", ".x", "-x", "_x", "a/b", "../x", "/x", "a b", "a\n", "a\0", "é", "x" * 101]
 
@@ -52,12 +52,6 @@ def test_an_id_is_laid_out_as_rfc_9562_says() -> None:
         assert id_time(other) is None
 
 
-@pytest.mark.parametrize("name", ["a", "Z9", "9", "home_assistant-2", "x" * 64])
-def test_good_names_make_the_folder_of_the_sender(tmp_path: Path, name: str) -> None:
-    assert NAME.fullmatch(name)
-    assert Mailbox.of(tmp_path, name, name).root == tmp_path / "data" / "ipc" / name / name
-
-
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "-a", "_a", "a.b", "a b", "é", "a\n", "a\0", "x" * 65])
 def test_bad_names_are_refused_with_what_is_allowed(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadName, match=r"^group .* is not a name: 1-64 characters"):
@@ -78,38 +72,6 @@ def test_made_folders_are_closed_to_others_parents_too(tmp_path: Path) -> None:
     made = [mailbox.root / name for name in FOLDERS]
     made += [parent for parent in mailbox.root.parents if parent.is_relative_to(tmp_path / "home")]
     assert {path.stat().st_mode & 0o777 for path in [mailbox.root, *made]} == {0o700}
-
-
-def test_folders_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
-    mailbox = Mailbox(tmp_path / "box")
-    mailbox.create()
-    (mailbox.root / "requests").chmod(0o730)
-    (mailbox.root / "replies").rmdir()
-    mailbox.create()
-    assert (mailbox.root / "requests").stat().st_mode & 0o777 == 0o730
-    assert names_in(mailbox.root) == sorted(FOLDERS)
-
-
-def test_a_file_instead_of_a_folder_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("not a folder")
-    with pytest.raises(OSError, match="data"):
-        Mailbox.of(tmp_path, "main", "researcher").create()
-
-
-@pytest.mark.parametrize("box", ["requests", "turns"])
-def test_a_published_request_lies_whole_in_its_box(mailbox: Mailbox, box: str) -> None:
-    assert box in ("requests", "turns")
-    old = os.umask(0)
-    try:
-        mailbox.publish("note-1", b"{}", "turns" if box == "turns" else "requests")
-    finally:
-        os.umask(old)
-    path = mailbox.path(box, "note-1")
-    assert path.read_bytes() == b"{}"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert names_in(mailbox.root / "tmp") == []
-    assert mailbox.is_waiting("note-1", box)
-    assert not mailbox.is_waiting("note-2", box)
 
 
 @pytest.mark.parametrize("request_id", BAD_IDS)
@@ -161,16 +123,6 @@ def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:
     assert seen
     assert seen <= whole
     assert names_in(mailbox.root / "tmp") == []
-
-
-def test_a_reply_is_read_then_removed_by_its_reader(mailbox: Mailbox) -> None:
-    mailbox.path("replies", "note-1").write_bytes(b"{}")
-    assert mailbox.reply("note-1") == mailbox.reply("note-1") == b"{}"
-    mailbox.discard_reply("note-1")
-    assert mailbox.reply("note-1") is None
-    mailbox.path("replies", "note-1").mkdir()
-    mailbox.discard_reply("note-1")
-    assert mailbox.path("replies", "note-1").is_dir(), "what cannot be removed stays"
 
 
 def test_a_turn_is_taken_back_until_it_has_begun(tmp_path: Path) -> None:

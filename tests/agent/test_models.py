@@ -71,10 +71,6 @@ def test_a_key_unfit_for_headers_is_refused_unseen(key: str) -> None:
     assert key not in str(failed.value)
 
 
-def test_a_key_file_may_end_with_a_newline() -> None:
-    assert ModelSettings(api_key=f"{KEY}\n").key == KEY
-
-
 def test_settings_do_not_show_the_key() -> None:
     for key in (KEY, SecretStr(KEY)):
         settings = ModelSettings(api_key=key)

@@ -39,19 +39,6 @@ async def test_answers_come_in_order_in_pieces_and_run_out() -> None:
     assert [asked.messages for asked in model.asked] == [(UserSaid("Hi"),)] * 3
 
 
-async def test_a_delay_comes_before_every_piece() -> None:
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    model = ScriptedModel([ModelSaid("123456"), ModelSaid("")], piece_characters=4, delay_seconds=0.5, sleep=sleep)
-    assert (await ask(model))[1] == ["1234", "56"]
-    assert slept == [0.5, 0.5]
-    assert (await ask(model))[1] == []
-    assert slept == [0.5] * 3
-
-
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "story.json"

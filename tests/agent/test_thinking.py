@@ -30,11 +30,6 @@ def test_any_cut_of_a_text_shows_the_same(text: str, cuts: list[int]) -> None:
     assert whole[0].endswith(whole[1])
 
 
-@given(TEXTS.filter(lambda text: not any(tag in text.lower() for tag in TAGS)))
-def test_a_text_without_tags_stays_as_it_is(text: str) -> None:
-    assert in_pieces(text, [1, 5, 9]) == (text, text)
-
-
 @given(
     st.text(alphabet="ab \n<>/", max_size=20),
     TEXTS,
@@ -74,7 +69,3 @@ def test_nothing_of_a_thought_is_shown(before: str, thought: str, tags: tuple[st
 )
 def test_what_is_kept(text: str, kept: str) -> None:
     assert Visible.of(text).text == kept
-
-
-def test_thoughts_are_counted() -> None:
-    assert Visible.of("<think>a</think>b<internal>c</internal>d `<think>`").count == 2

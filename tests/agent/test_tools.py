@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args
 
 import orjson
@@ -35,39 +32,11 @@ def test_update_memory_tool_writes_ipc_file_with_correct_payload(home: Path) -> 
     }
 
 
-@pytest.mark.parametrize(
-    "build",
-    [partial(made, wire.SaveMemory), partial(made, wire.SearchMemory), partial(made, wire.SaveToWorkingMemory, "k")],
-)
-def test_a_text_instead_of_a_list_is_refused(build: Callable[..., object]) -> None:
-    with pytest.raises(Invalid, match=r"payload\.tags must be an array"):
-        build("x", tags="work")
-
-
-def test_any_sequence_and_any_mapping_are_taken() -> None:
-    call = made(wire.SaveMemory, "x", tags=("a", "b"), metadata=MappingProxyType({"a": 1}))
-    assert orjson.loads(wire.dump_request("a", call.type_name, call))["payload"] == {
-        "content": "x",
-        "tags": ["a", "b"],
-        "metadata": {"a": 1},
-    }
-    tasks = made(wire.UpdateSession, active_tasks=(MappingProxyType({"id": "a", "description": "b"}),))
-    assert tasks == wire.UpdateSession(active_tasks=[wire.TaskUpdate(id="a", description="b")])
-
-
 def test_the_description_tells_the_model_when_to_remember() -> None:
     """Source: HB1, word for word."""
     assert inspect.getdoc(wire.UpdateMemory) == (
         "Save a note to the group's persistent memory. Use this when the user asks you to remember something."
     )
-
-
-def test_the_description_of_save_memory_names_the_conventional_categories() -> None:
-    """Source: RB4."""
-    description = inspect.getdoc(wire.SaveMemory) or ""
-    for prefix in ("user-preferences/", "user-preferences/inferred", "anti-patterns/{domain}", "project-context/"):
-        assert prefix in description
-    assert "general" in description
 
 
 _DEEP: dict[str, Any] = {}
@@ -117,17 +86,6 @@ def test_a_tool_refuses_in_the_hosts_words(
         wire.parse_payload(wire.parse_request(file, "a"))
     assert BY_CODE[there.value.code] is kind
     assert (str(here.value), here.value.field) == (there.value.message, there.value.field)
-
-
-@pytest.mark.parametrize("text", ["\ud800", "a\udfff"])
-def test_text_that_utf_8_cannot_hold_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match=r"^payload\.content must be text without lone surrogates$"):
-        made(wire.UpdateMemory, text)
-
-
-def test_a_number_that_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"^payload\.budget_tokens must be at most 9007199254740991$"):
-        made(wire.GetContext, budget_tokens=2**70)
 
 
 def test_every_error_code_of_the_protocol_has_its_exception() -> None:

@@ -55,18 +55,6 @@ def test_a_power_cut_at_any_call_keeps_acknowledged_changes(
     assert figures.verdict.is_good, figures
 
 
-def test_a_power_cut_does_not_stop_making_the_journal(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
-    figures = Figures()
-    for is_mixed in (False, True):
-        all_chains = chains(
-            nursery, tmp_path, "after", rng, is_mixed=is_mixed, first=rng.randint(1, 12), stride=12, path="journal.db"
-        )
-        for chain in itertools.islice(all_chains, 2):  # its first 24 calls make the journal
-            chain.rounds = 1
-            figures.add(chain.run())
-    assert figures.verdict.is_good, figures
-
-
 def test_a_power_cut_in_a_checkpoint_keeps_acknowledged_changes(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -13,10 +12,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_agent import Client, SyncClient, new_id
+from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Conflict, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
@@ -24,30 +22,11 @@ from tests.terminal import Terminal
 # ------------------------------------------------------------------------------------------------------------ clients
 
 
-def test_nobody_who_waits_learns_where_the_message_lies(home: Path) -> None:
-    client = SyncClient(home, "main", "user")
-    with pytest.raises(ReplyTimeout, match=r"/turns: does honeybadger-host run") as caught:
-        client.chat("hello", timeout_seconds=0.05)
-    assert caught.value.is_waiting
-    with pytest.raises(ReplyTimeout, match="/turns"):
-        client.answer(caught.value.request_id, timeout_seconds=0.05)
-    (home / "data/ipc/main/user/replies" / f"{caught.value.request_id}.stream").touch()
-    with pytest.raises(ReplyTimeout, match="has begun to answer"):
-        asyncio.run(Client(home, "main", "user").answer(caught.value.request_id, timeout_seconds=0.05))
-
-
 def playing(home: Path, make_host: HostFactory, text: str) -> HostProcess:
     """Start a host whose model takes about a second for `text`."""
     turns = [{"answers": [{"text": text}]}]
     (home / "script.json").write_text(json.dumps({"turns": turns, "piece_characters": 2, "delay_seconds": 0.05}))
     return make_host({"model.name": "scripted:script.json"}).start()
-
-
-def test_the_stream_has_the_answer_to_its_last_word(make_host: HostFactory, home: Path) -> None:
-    playing(home, make_host, "One line.\nAnd another one, to its end.")
-    lines: list[StreamLine] = []
-    result = SyncClient(home, "main", "user").chat("hello", on_line=lines.append)
-    assert "".join(line.text or "" for line in lines if line.kind == "text") == result.content
 
 
 def test_repeating_an_open_question_waits_for_the_same_answer(make_host: HostFactory, home: Path) -> None:
@@ -104,13 +83,6 @@ def test_asking_again_for_a_lost_answer_works(served: HostProcess, asker: RawSen
     nobody = run_agent("ask", "hello", "--agent", "nobody", *where, home=served.home)
     assert nobody.stderr.startswith("honeybadger-agent: not_found: there is no agent 'nobody'")
     assert run_agent("ask", "", *where, home=served.home).returncode == 1
-
-
-def test_ask_without_a_host_exits_with_advice(home: Path) -> None:
-    run = run_agent("ask", "hello", "--timeout", "0.2", home=home)
-    assert (run.returncode, run.stdout) == (4, "")
-    assert "/turns: does honeybadger-host run" in run.stderr
-    assert "--id " in run.stderr
 
 
 def test_interrupted_before_an_answer_ask_withdraws_the_message(home: Path, tmp_path: Path) -> None:
@@ -232,19 +204,3 @@ def test_no_control_character_reaches_the_terminal(home: Path, tmp_path: Path, c
         assert_untouched(terminal)
         assert SEEN.encode() in terminal.raw or command == "ask --json"
         assert terminal.raw.count(b"x") >= 100_000
-
-
-def test_tools_are_named_where_a_terminal_looks_on(home: Path, tmp_path: Path) -> None:
-    with (
-        evil_host(home, content="the answer"),
-        Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal,
-    ):
-        assert terminal.end() == 0
-        assert terminal.text.splitlines() == [f"  · {SEEN}: {SEEN}", "the answer"]
-
-
-def test_the_answer_in_a_pipe_is_unchanged(home: Path) -> None:
-    with evil_host(home, content=EVIL):
-        run = run_agent("ask", "hello", home=home)
-    assert (run.returncode, run.stdout, run.stderr) == (0, EVIL + "\n", "")
-    wait_for(lambda: not list((home / "data/ipc/main/user/turns").iterdir()))

@@ -10,7 +10,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict
 from honeybadger_agent.mailbox import new_id
-from tests.commands import cli_json, cli_text
+from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess, RawSender, request
 
@@ -94,20 +94,3 @@ def test_it_is_done_once_despite_kills_and_undone_whole(make_host: HostFactory, 
     assert held(agent) == {"a": "marigold"}
     cli_json("forget", "main", "--text", "marigold", home=home)
     assert held(agent) == {}
-
-
-def test_under_review_all_operations_wait_as_one(make_host: HostFactory, home: Path) -> None:
-    make_host({"memory.writes": "main=review"}).start()
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-
-    def decided(*operations: dict[str, Any], by: str = "accept") -> str:
-        proposal = agent.change_many(list(operations)).proposal
-        assert proposal is not None
-        return cli_text("review", by, "main", proposal, home=home).removeprefix(f"{proposal}: ")
-
-    assert decided(put("a", "1"), put("b", "2")) == "accepted; 1 applied\n"
-    assert held(agent) == {"a": "1", "b": "2"}
-    late = agent.change_many([put("c", "3"), delete("b")]).proposal
-    assert decided(delete("b"), put("a", "2", replace=True)) == "accepted; 1 applied\n"
-    assert cli_text("review", "accept", "main", late, home=home).endswith("1 stale\n")
-    assert held(agent) == {"a": "2"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import orjson
@@ -11,7 +10,7 @@ import pytest
 
 from honeybadger_agent.errors import Forbidden, NotFound
 from honeybadger_host.journal.reader import LogFilter, read_log
-from tests.commands import cli_error, cli_json, cli_text
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import RawSender, request, run_agent, run_cli
 from tests.people import save
@@ -142,24 +141,3 @@ def test_a_shell_saves_deletes_and_the_operator_restores(make_host: HostFactory)
     assert run_cli("undo", 3, home=host.home).returncode == 0
     got = run_agent("call", "get_memory", f'{{"id":"{id_}"}}', home=host.home)
     assert orjson.loads(got.stdout)["result"]["title"] == "Tea"
-
-
-def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
-    folder = home / "groups/main/memory/home"
-    folder.mkdir(parents=True)
-    (folder / "cat.json").write_text('{"content": "The cat is called Ada"}')
-    (folder / "bad.json").write_text('{"content": 5}')
-    (folder / "my note.json").write_text('{"content": "x"}')
-    (folder / "link.json").symlink_to("cat.json")
-    (folder / ".cat.json.1.tmp").write_text("half")
-    (folder / "notes.txt").write_text("mine")
-    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.json")).write_text('{"content": "x"}')
-    subprocess.run(["mkdir", "-p", f"{folder}/{'a/' * 1500}"], check=True)
-    found = [(item["level"], item["message"]) for item in cli_json("doctor", home=home) if item["check"] == "entries"]
-    assert ("warning", "groups/main/memory/home/bad.json: content must be a string") in found
-    subprocess.run(["rm", "-r", f"{folder}/a"], check=True)  # pytest cannot
-    assert [level for level, _ in found] == ["warning"] * 4 + ["ok"]
-    assert any(r"caf\xe9.json" in message and "is not an id" in message for _, message in found)
-    assert any("my note.json" in message and "is not an id" in message for _, message in found)
-    assert any("link.json" in message for _, message in found)
-    assert found[-1][1] == "1 can be served"

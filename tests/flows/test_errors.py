@@ -15,7 +15,7 @@ from honeybadger_agent.wire import ErrorCode
 from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.flows.refusals import REFUSED
-from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, wait_for
 
 Item = dict[str, Any]
 FOR_OPERATORS = [name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"]
@@ -179,20 +179,6 @@ def test_a_memory_md_that_is_no_file_is_unavailable(asker: RawSender, what: str)
     wait_for(lambda: asker.memory_text().count("later") == 1)
 
 
-def test_a_refused_note_leaves_its_batch_neighbours_whole(make_host: HostFactory, home: Path) -> None:
-    good, bad = RawSender(home, "good").make(), RawSender(home, "bad").make()
-    bad.memory.parent.mkdir()
-    os.mkfifo(bad.memory)
-    for number in range(30):
-        (good, bad)[number % 2].note(f"{number:02}", f"note {number}")
-    make_host().start()
-    replies = [(good, bad)[number % 2].reply(f"{number:02}") for number in range(30)]
-    assert [reply["ok"] for reply in replies] == [True, False] * 15
-    assert [line for line in good.memory_text().splitlines() if line.startswith("- ")] == [
-        f"- note {number}" for number in range(0, 30, 2)
-    ]
-
-
 # ---------------------------------------------------------------------------------------------------- a bug of the host
 
 BROKEN = """
@@ -228,53 +214,6 @@ def test_a_bugs_batch_neighbours_are_served(make_host: HostFactory, stranger: Ra
     assert stranger.memory_text().count("- good") == 8
 
 
-IN_THE_WAY_ONCE = """
-from honeybadger_host.errors import WorldFailed
-from honeybadger_host.documents.projections import Projections
-was = Projections.end_of
-def end_of(self, file, tries=[]):
-    tries.append(file)
-    if len(tries) == 1:
-        raise WorldFailed(f"{file} is a folder for a moment")
-    return was(self, file)
-Projections.end_of = end_of
-"""
-
-
-def test_what_depends_on_a_refused_turn_is_refused_too(make_host: HostFactory, stranger: RawSender) -> None:
-    """Else a document would go up to a turn that was never taken, and hide the next one that gets its number."""
-    asked = {
-        f"t{number}": request(f"t{number}", "append_turn", payload={"role": "user", "content": f"turn {number}"})
-        for number in range(1, 4)
-    }
-    asked["u"] = request("u", "update_session", payload={"add_facts": ["a"]})
-    stranger.note("a", "served")
-    for stem, data in asked.items():
-        stranger.drop(stem, data)
-    make_host(source=IN_THE_WAY_ONCE).start()
-    assert stranger.reply("a")["ok"] is True
-    for stem in asked:
-        assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")
-        (stranger.replies / f"{stem}.json").unlink()
-    loaded = stranger.do("l", "load_session")
-    assert loaded["is_new"]
-    assert [stranger.ask(f"t{number}", asked[f"t{number}"])["result"]["turn"] for number in range(1, 4)] == [1, 2, 3]
-    assert stranger.ask("u", asked["u"])["result"]["turns"] == 3
-
-
-def test_a_request_kept_after_a_bug_is_retried_once(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(source=BROKEN).start()
-    stranger.ask("bug", request("bug", content="at last"))
-    host.stop()
-    run = make_host().start()
-    result = run_cli("dead", "retry", "main/stranger/bug", home=stranger.home)
-    assert (result.returncode, result.stdout) == (0, "main/stranger/bug is back in its inbox\n")
-    wait_for(lambda: stranger.reply("bug")["ok"])
-    assert stranger.memory_text().count("at last") == 1
-    assert not list(stranger.dead.iterdir())
-    assert run.is_running
-
-
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
@@ -291,16 +230,3 @@ def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostPr
     assert "payload.content" in lines["bad"]["why"]
     assert "payload.content" in [line["field"] for line in served.events("note.refused")]
     assert "fine" not in str(lines)
-
-
-def test_without_its_library_the_cluster_names_what_to_install(make_host: HostFactory) -> None:
-    without = "import sys; sys.modules['nats'] = None"
-    host = make_host({"cluster.servers": "nats://127.0.0.1:9"}, source=without)
-    host.launch()
-    assert host.wait() == 3
-    done = run_cli("--source", without, "cluster", "status", home=host.home)
-    assert done.returncode == 3
-    why = "need nats-py, which is not installed: pip install ./honeybadger_agent '.[cluster]' in a checkout "
-    why += "of Honeybadger\n"
-    assert host.stderr.read_text().endswith(why)
-    assert (done.stderr.endswith(why), done.stderr.count("\n")) == (True, 1)

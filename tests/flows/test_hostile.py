@@ -189,34 +189,9 @@ def test_a_bad_request_name_is_refused_and_escaped(scene: Scene, stem: str) -> N
     scene.check_refused(f"{stem}.json", data, says="is not a request id")
 
 
-def test_a_request_of_just_the_largest_size_is_served(scene: Scene) -> None:
-    assert scene.mallory.ask("x", _sized(MAX))["ok"] is True
-
-
 def test_a_file_only_its_owner_reads_is_served(scene: Scene) -> None:
     _place(scene, lambda path: _locked(scene, path))
     scene.check_refused("x.json", b"not for you" if os.geteuid() == 0 else None)
-
-
-def test_a_folder_as_a_request_is_refused_once(scene: Scene) -> None:
-    def full(path: Path) -> None:
-        path.mkdir()
-        for number in range(500):
-            (path / f"{number}.json").write_bytes(request(str(number), content="from within"))
-
-    _place(scene, full)
-    assert_refused(scene.mallory.reply("x"), "invalid", says="a folder")
-    scene.check()
-    scene.check()
-    assert len(os.listdir(scene.mallory.requests / "x.json")) == 500
-    assert "from within" not in scene.honest.memory_text()
-
-    def outcomes() -> list[str]:
-        answered = [line for line in scene.host.events("request.answered") if line["group"] == scene.mallory.group]
-        return [line["outcome"] for line in answered if line["sender"] == "mallory"]
-
-    assert wait_for(outcomes) == ["invalid"]
-    scene.mallory.do("y", "ping")
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5], ids=["at once", "later"])
@@ -354,27 +329,6 @@ def test_replies_swapped_for_a_link_write_nothing_elsewhere(scene: Scene) -> Non
     assert scene.mallory.reply("y")["ok"] is True
 
 
-@pytest.mark.parametrize("folder", ["requests", "replies"])
-def test_a_file_instead_of_a_folder_stops_one_box(scene: Scene, folder: str) -> None:
-    _in_place_of(scene.mallory.root / folder, _file(b"x"))
-    if folder == "replies":
-        scene.mallory.note("x", "waits")
-    scene.check()
-    (scene.mallory.root / folder).unlink()
-    (scene.mallory.root / folder).mkdir(exist_ok=True)  # unless the host was first
-    scene.mallory.do("y", "ping")
-
-
-def test_an_unwritable_reply_affects_only_its_sender(scene: Scene) -> None:
-    (scene.mallory.replies / "x.json").mkdir()
-    scene.mallory.note("x", "applied once")
-    scene.check()
-    scene.check()
-    (scene.mallory.replies / "x.json").rmdir()
-    assert scene.mallory.reply("x")["ok"] is True
-    assert scene.honest.memory_text().count("applied once") == 1
-
-
 def test_a_link_in_a_replys_place_is_replaced(scene: Scene) -> None:
     (scene.mallory.replies / "x.json").symlink_to(scene.secret)
     scene.mallory.drop("x", request("x", "ping"))
@@ -486,26 +440,6 @@ def _honest(scene: Scene) -> None:
     assert scene.host.is_running
 
 
-def test_bytes_changed_after_the_rename_give_one_text(scene: Scene) -> None:
-    texts = {letter: letter * 30_000 for letter in "ab"}
-    for number in range(30):
-        stem = f"x{number}"
-        temporary = scene.mallory.root / "tmp" / stem
-        temporary.write_bytes(request(stem, content=texts["a"]))
-        with temporary.open("r+b", buffering=0) as file:
-            temporary.rename(scene.mallory.requests / f"{stem}.json")
-            file.write(request(stem, content=texts["b"]))
-        reply = scene.mallory.reply(stem)
-        if not reply[
-            "ok"
-        ]:  # written behind the read: the same id with other bytes, which the first reply cannot answer
-            assert_refused(reply, "conflict")
-    notes = re.findall(r"^- ([ab]+)$", scene.honest.memory_text(), re.MULTILINE)
-    assert len(notes) == 30
-    # one read is one state of the file, or a mixture by pages that its writer made; never more or less than was there
-    assert {len(note) for note in notes} == {30_000}
-
-
 # --------------------------------------------------------------------------------------------------------------- floods
 
 
@@ -588,14 +522,3 @@ def test_no_section_forges_a_note_or_its_author(scene: Scene, section: str) -> N
         assert len(re.findall("^##", text, re.MULTILINE)) == 1
     else:
         assert text == ""
-
-
-def test_a_look_alike_sender_is_another_or_none(scene: Scene) -> None:
-    twin = RawSender(scene.host.home, scene.mallory.group, "hоnest").make()  # a Cyrillic o
-    capital = RawSender(scene.host.home, scene.mallory.group, "Honest").make()
-    twin.note("x", "from the twin")
-    capital.do("x", content="from the capital")
-    scene.check()
-    assert os.listdir(twin.requests) == ["x.json"]
-    assert "(Honest," in scene.honest.memory_text()
-    assert "from the twin" not in scene.honest.memory_text()

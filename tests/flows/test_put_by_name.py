@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Invalid, NotFound
+from honeybadger_agent.errors import Conflict
 from honeybadger_agent.mailbox import new_id
-from tests.commands import cli_json, cli_text
+from tests.commands import cli_json
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request
 
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
@@ -72,56 +71,3 @@ def test_a_put_is_applied_once_in_order_despite_kills(make_host: HostFactory, ho
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
     assert agent.get_memory(**PLAN).content == "4"
     assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4
-
-
-def test_a_put_is_undone_and_forgotten_like_others(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    agent.save_memory("the locker code is marigold", **PLAN, replace=True)
-    agent.save_memory("the locker code is petunia", **PLAN, replace=True)
-    seq = cli_json("log", "main", home=home)[0]["seq"]
-    cli_json("undo", str(seq), home=home)
-    assert agent.get_memory(**PLAN).content == "the locker code is marigold"
-    cli_json("forget", "main", "--text", "marigold", home=home)
-    with pytest.raises(NotFound, match=r"no entry of plans has the name move\.md"):
-        agent.get_memory(**PLAN)
-    assert agent.save_memory("gone", **PLAN).content == "gone"
-    assert agent.delete_memory(**PLAN).content == "gone"
-    with pytest.raises(NotFound, match=r"no entry of plans has the name move\.md"):
-        agent.delete_memory(**PLAN)
-
-
-def test_under_review_a_put_waits_and_may_be_stale(make_host: HostFactory, home: Path) -> None:
-    make_host({"memory.writes": "main=review"}).start()
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-
-    def waiting(text: str) -> str:
-        proposal = agent.save_memory(text, **PLAN, replace=True).proposal
-        assert proposal is not None
-        return proposal
-
-    def accepted(proposal: str) -> str:
-        return cli_text("review", "accept", "main", proposal, home=home)
-
-    assert accepted(waiting("in May")).endswith("1 applied\n")
-    june, july = waiting("in June"), waiting("in July")
-    gone = agent.delete_memory(**PLAN).proposal
-    assert agent.get_memory(**PLAN).content == "in May"
-    assert accepted(june).endswith("1 applied\n")
-    assert [accepted(july), accepted(str(gone))] == [f"{july}: accepted; 1 stale\n", f"{gone}: accepted; 1 stale\n"]
-    assert agent.get_memory(**PLAN).content == "in June"
-    assert accepted(str(agent.delete_memory(**PLAN).proposal)).endswith("1 applied\n")
-    with pytest.raises(NotFound):
-        agent.get_memory(**PLAN)
-
-
-def test_a_damaged_file_is_kept_until_it_is_mended(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    path = home / "groups/main" / agent.save_memory("in May", **PLAN, replace=True).file
-    good = path.read_bytes()
-    path.write_text("{ not JSON")
-    again = agent.save_memory("in June", **PLAN, replace=True)
-    assert (again.file, path.read_text()) == (str(path.relative_to(home / "groups/main")), "{ not JSON")
-    path.write_bytes(good)
-    wait_for(lambda: orjson.loads(path.read_bytes())["content"] == "in June", what="what waited for it is written")
-    with pytest.raises(Invalid, match="payload needs either"):
-        agent.get_memory()

@@ -11,7 +11,6 @@ import pytest
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
 from honeybadger_host.memory.compaction import HEADER
-from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import RawSender, request, wait_for
 
@@ -101,41 +100,6 @@ def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
 
 
-def test_a_deletion_says_what_it_keeps(home: Path, make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    agent = client()
-    agent.append_turn("user", "the secret of before")
-    agent.update_session(add_facts=["a"])
-    deleted = agent.delete_session()
-    assert any(deleted.log in kept for kept in deleted.kept if deleted.log)
-    assert any("begin_again" in kept for kept in deleted.kept)
-    assert "the secret of before" in agent.get_context("go on").system
-    again = agent.delete_session(begin_again=True)
-    assert (again.context_begins_after, again.is_deleted) == (1, True)
-    assert not any("begin_again" in kept for kept in again.kept)
-    assert agent.delete_session(begin_again=True).is_deleted is False
-    agent.append_turn("user", "what came after")
-    agent.update_session(add_facts=["b"])
-    assert agent.delete_session().context_begins_after == 1, "a plain deletion brought the turns of before back"
-    shown = cli_text("log", "main", home=home).splitlines()
-    assert [line.rpartition("  ")[2] for line in shown if " session" in line][-3:] == ["up to turn 1"] * 3
-    host.kill()
-    host.start()
-    assert agent.load_session().is_new
-    system = agent.get_context("go on").system
-    assert "the secret of before" not in system
-    assert "what came after" in system
-    assert [message.content for message in agent.get_history().messages] == ["what came after"]
-    assert [turn.content for turn in agent.get_turns().turns] == ["what came after"]
-    assert [turn.turn for turn in agent.get_turns(whole=True).turns] == [1, 2]
-    assert agent.search_memory("secret", scope="turns").hits
-    host.stop()
-    (home / "data/sessions/main/main.jsonl").unlink()
-    host.start()
-    agent.append_turn("user", "a log that begins with one again")
-    assert "a log that begins with one again" in agent.get_context("go on").system
-
-
 def test_the_document_is_searched_and_part_of_the_context(
     home: Path, make_host: HostFactory, client: MakeClient
 ) -> None:
@@ -189,23 +153,6 @@ def test_the_document_is_searched_and_part_of_the_context(
     assert "once more" not in context.system
     [row] = [row for row in context.sections if row.title == "## This Session"]
     assert row.why == "document.in_context is false"
-
-
-def test_turns_of_another_time_are_imported_in_their_order(member: MakeClient) -> None:
-    agent = member(session="imported")
-    agent.append_turn("user", "Ann moves to Chicago", at="2024-03-05T10:00:00+02:00")
-    agent.append_turn("assistant", "Noted", at="2024-03-05T08:00:00Z")
-    agent.append_turn("user", "Ann buys a boat", at="2024-07-01T00:00:00.5Z")
-    agent.append_turn("user", "Now it is today")
-    messages = agent.get_history().messages
-    assert [message.at for message in messages][:3] == [
-        "2024-03-05T08:00:00.000Z",
-        "2024-03-05T08:00:00.000Z",
-        "2024-07-01T00:00:00.500Z",
-    ]
-    found = agent.search_memory(since="2024-01-01", until="2024-06-30", scope="turns").hits
-    assert [hit.text for hit in found] == ["Noted", "Ann moves to Chicago"]
-    assert [entry.timestamp for entry in agent.load_session().recent_history][:2] == [1709625600, 1709625600]
 
 
 def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import TooLarge
 from tests.commands import cli_json
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess
@@ -47,18 +45,6 @@ def test_documents_are_kept_exactly_and_never_recalled(make_host: HostFactory, h
     assert b"quokka" not in (home / "data/journal.db").read_bytes()
 
 
-def test_an_entry_moved_into_a_store_leaves_the_context(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    saved = agent.save_memory("the wombat digs at night", category="zoo")
-    agent.append_turn("user", "When does the wombat dig?")
-    assert [one.id for one in agent.get_context().recalled] == [saved.id]
-    agent.edit_memory(saved.id, category="store/zoo")
-    agent.append_turn("user", "And what else?")
-    assert "digs at night" not in agent.get_context().system
-    agent.edit_memory(saved.id, category="zoo")
-    assert agent.search_memory("wombat").hits[0].id == saved.id
-
-
 def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> None:
     make_host().start()
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
@@ -66,20 +52,6 @@ def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> No
         agent.save_memory("The quokka of the zoo eats leaves at noon", category=category)
         agent.save_memory("The quokka of the zoo eats leaves at noon.", category=f"{category}/more")
     assert cli_json("dream", "main", "--dry-run", home=home)["looked_at"] == 2
-
-
-def test_a_larger_document_stays_in_its_store(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    text = '"' + "a" * 131_070 + '"'
-    saved = agent.save_memory(f"[{text[1:-2]}", category="store/zoo", name="large")
-    assert len(saved.content) == 131_070
-    agent.edit_memory(saved.id, content=text)
-    assert agent.get_memory(saved.id).content == text
-    assert agent.list_memory_entries(category="store/zoo", with_content=True).entries[0].content == text
-    with pytest.raises(TooLarge, match="131073 characters, the limit is 131072"):
-        agent.edit_memory(saved.id, content=f"{text} ")
-    with pytest.raises(TooLarge, match=r"payload.category: .* has 131072 characters, the limit is 32768"):
-        agent.edit_memory(saved.id, category="zoo")
 
 
 def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) -> None:

@@ -102,20 +102,6 @@ def test_supersedes_written_into_a_file_is_followed(make_host: HostFactory, clie
     assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
 
 
-def test_a_shell_sets_what_supersedes_and_expires(make_host: HostFactory) -> None:
-    host = make_host().start()
-    old = run_agent("save", "The office is closed", home=host.home).stdout.split()[1]
-    late = "2999-01-01T00:00:00+01:00"
-    saved = run_agent("save", "The office is open", "--supersedes", old, "--valid-until", late, home=host.home)
-    got = run_agent("call", "get_memory", orjson.dumps({"id": saved.stdout.split()[1]}).decode(), home=host.home)
-    shown = orjson.loads(got.stdout)["result"]
-    assert (shown["supersedes"], shown["valid_until"]) == ([old], "2998-12-31T23:00:00Z")
-    refused = run_agent("save", "y", "--valid-until", "tomorrow", home=host.home)
-    assert (refused.returncode, "valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
-    refused = run_agent("save", "y", "--supersedes", "nobody", home=host.home)
-    assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
-
-
 def test_a_save_names_similar_entries_also_when_repeated(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     first = client().save_memory("The boat to Texel leaves at nine")

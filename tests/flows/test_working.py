@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 import pytest
@@ -20,23 +19,6 @@ def is_gone(client: SyncClient, key: str) -> bool:
     except NotFound:
         return True
     return False
-
-
-def test_a_saved_item_is_found_until_it_expires(member: MakeClient) -> None:
-    bee = member("researcher", session="a")
-    saved = bee.save_to_working_memory("page", "Badgers dig.", 0.02, "web", ["zoo"])
-    expires_at = datetime.fromisoformat(saved.expires_at)
-    bee.save_to_working_memory("draft", "Dear Ann")
-    assert member("cook", session="a").get_from_working_memory("draft").by == "researcher"
-    context = bee.get_context().system
-    if datetime.now(UTC) < expires_at:
-        assert "- page: expires in 0m0" in context
-    assert re.search(r"^- draft: expires in 4m\d\ds$", context, re.MULTILINE)
-    wait_for(lambda: is_gone(bee, "page"))
-    assert datetime.now(UTC) >= expires_at
-    assert [entry.key for entry in bee.list_working_memory().entries] == ["draft"]
-    assert bee.search_working_memory("badgers").hits == []
-    assert "- page" not in bee.get_context().system
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])

@@ -54,17 +54,6 @@ def test_a_name_in_a_persons_file_counts(room: Room) -> None:
     assert room.refused("save_memory", content="x", category="docs", name="todo.md").code == "conflict"
 
 
-def test_an_impossible_name_stays_a_members_value(room: Room) -> None:
-    put(room, "docs/odd.json", content="x", name="a/b")
-    put(room, "docs/number.json", content="y", name=5)
-    assert room.ask("get_memory", id="odd")["name"] is None
-    edited = room.change("edit_memory", id="odd", content="z")
-    assert orjson.loads((memory(room) / "docs/odd.json").read_bytes())["name"] == "a/b"
-    assert edited["name"] is None
-    named = room.change("edit_memory", id="number", name="number.md")
-    assert orjson.loads((memory(room) / f"docs/{named['id']}.json").read_bytes())["name"] == "number.md"
-
-
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "a\\b", " a", "a ", "a\nb", "a\0", "a\u202eb", "a\u200b", "a\u2028b", "x" * 129]
 )
@@ -77,11 +66,6 @@ def test_names_are_for_all_languages(room: Room, name: str) -> None:
     assert is_name(name)
     assert save(room, name)["name"] == name
     assert rows(room, category="docs", name=name) == [("docs", name)]
-
-
-def test_a_name_is_the_same_however_it_is_composed(room: Room) -> None:
-    assert save(room, "Gro\u0308\u00dfe.md")["name"] == "Gr\u00f6\u00dfe.md"
-    assert rows(room, category="docs", name="Gro\u0308\u00dfe.md") == [("docs", "Gr\u00f6\u00dfe.md")]
 
 
 # ---------------------------------------------------------------------------------------------------------------- edits
@@ -115,15 +99,6 @@ def test_an_edit_of_an_older_version_is_a_conflict(room: Room) -> None:
     assert room.change("edit_memory", **{**edit, "expected_version": now})["content"] == "coffee"
 
 
-def test_the_second_edit_of_a_version_is_a_conflict(room: Room) -> None:
-    saved = room.change("save_memory", content="tea")
-    payload = {"id": saved["id"], "expected_version": saved["version"]}
-    (change,) = room.decide("edit_memory", content="coffee", **payload).changes
-    assert isinstance(change, FileWritten)
-    room.unit.apply([change])
-    assert room.refused("edit_memory", content="water", **payload).code == "conflict"
-
-
 def test_a_new_name_or_category_moves_the_entry(room: Room) -> None:
     saved = save(room, "a.md", "text", "one")
     outcome = room.decide("edit_memory", id=saved["id"], name="b.md", category="two/deep")
@@ -154,25 +129,6 @@ def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     with pytest.raises(WorldFailed, match="a folder where the host needs a file"):
         room.decide("edit_memory", id="mine", category="fourth")
     assert room.ask("get_memory", id=first["id"])["name"] == "a.md"
-
-
-def test_editing_an_entry_that_moved_meanwhile_is_refused(room: Room) -> None:
-    saved = save(room, "a.md")
-    handler = room.handler("edit_memory")
-    asked = room.asking("edit_memory", {"id": saved["id"], "name": "b.md"})
-    prepared = handler.prepare(asked)
-    for change in room.decide("edit_memory", id=saved["id"], name="c.md").changes:
-        assert isinstance(change, FileWritten | FileRemoved)
-        room.unit.apply([change])
-    with pytest.raises(Exception, match="no entry of this group has the id"):
-        handler.decide(asked, prepared, NOW)
-
-
-def test_an_edit_is_treated_like_a_save(room: Room) -> None:
-    saved = room.change("save_memory", content="tea")
-    edited = room.change("edit_memory", id=saved["id"], content="my password is hunter2horse\u200b")
-    assert edited["neutralised"] == {"zero-width characters": 1, "secrets": 1, "secrets/password": 1}
-    assert "hunter2" not in edited["content"]
 
 
 # ----------------------------------------------------------------------------------------------------------------- list
@@ -247,17 +203,3 @@ def test_newest_entries_are_listed_first_by_author_if_asked(room: Room) -> None:
     assert room.ask("list_memory_entries", author="ben")["total"] == 1
     begins = room.ask("list_memory_entries")["entries"][0]["begins"]
     assert (len(begins) <= 160, begins[-6:]) == (True, " many…")
-
-
-def test_an_archived_entry_keeps_its_category(room: Room) -> None:
-    entry = save(room, "a.md")
-    place = room.home / "groups/main/archive" / entry["file"]
-    moved = room.change("archive_memory", "operator", id=entry["id"])
-    assert moved == {"id": entry["id"], "file": str(place.relative_to(room.home / "groups/main"))}
-    assert orjson.loads(place.read_bytes())["content"] == "x"
-    assert files(room) == []
-    (change,) = room.decide("save_memory", content="y", name="b.md", category="docs").changes
-    room.unit.apply([change])
-    assert isinstance(change, FileWritten)
-    id_ = change.file.rpartition("/")[2].removesuffix(".json")
-    assert room.refused("archive_memory", "operator", id=id_).code == "conflict"

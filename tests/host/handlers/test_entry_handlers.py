@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
-from honeybadger_host.journal.schema import Row
 from tests.host.handlers.room import NOW, Room
 
 
@@ -127,14 +126,6 @@ def test_a_known_text_is_found_under_any_id(room: Room) -> None:
     assert room.change("save_memory", content="tea", category="drinks")["id"] != "mine"
 
 
-def test_a_copied_id_is_a_conflict_naming_both_files(room: Room) -> None:
-    saved = room.change("save_memory", content="x")
-    put(room, f"other/{saved['id']}.json", content="x")
-    refusal = room.refused("delete_memory", id=saved["id"])
-    assert refusal.code == "conflict"
-    assert f"memory/general/{saved['id']}.json and memory/other/{saved['id']}.json" in refusal.message
-
-
 def test_a_malformed_entry_is_reported_once_and_hides_nothing(room: Room) -> None:
     saved = room.change("save_memory", content="x")
     path = put(room, "general/bad.json", tags="a, b", content="x")
@@ -148,16 +139,6 @@ def test_a_malformed_entry_is_reported_once_and_hides_nothing(room: Room) -> Non
     assert "memory/general/bad.json is not an entry: tags must be an array" in refusal.message
     assert [line["event"] for line in logs] == ["entry.skipped"] * 2
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
-
-
-def test_a_malformed_file_keeps_its_place(room: Room, tmp_path_factory: pytest.TempPathFactory) -> None:
-    first = Room(tmp_path_factory.mktemp("other")).change("save_memory", content="x")
-    path = memory(room) / f"general/{first['id']}.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b'{"content": "x"')
-    second = room.change("save_memory", content="x")
-    assert second["id"] != first["id"]
-    assert path.read_bytes() == b'{"content": "x"'
 
 
 # ----------------------------------------------------------------------------------------------------------- categories
@@ -191,24 +172,6 @@ def test_case_makes_no_new_category(room: Room) -> None:
     assert first.changes[0].file == second.changes[0].file
 
 
-@pytest.mark.parametrize("what", ["a regular file", "a link", "a FIFO"])
-def test_an_obstacle_in_place_of_a_category_is_named(room: Room, what: str) -> None:
-    path = memory(room) / "work"
-    path.parent.mkdir()
-    match what:
-        case "a link":
-            (room.home / "elsewhere").mkdir()
-            path.symlink_to(room.home / "elsewhere")
-        case "a FIFO":
-            os.mkfifo(path)
-        case _:
-            path.write_bytes(b"")
-    with pytest.raises(WorldFailed, match=f"groups/main/memory/work is {what} where the host needs a folder: move it"):
-        room.decide("save_memory", content="x", category="work/deep")
-    assert room.ask("list_memory_categories")["total"] == 0
-    assert room.change("save_memory", content="x", category="play")["category"] == "play"
-
-
 @pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
 def test_an_obstacle_in_place_of_an_entry_is_unavailable(room: Room, what: str) -> None:
     saved = room.change("save_memory", content="x")
@@ -227,13 +190,6 @@ def test_an_obstacle_in_place_of_an_entry_is_unavailable(room: Room, what: str) 
             room.decide(type_, **payload)
     with pytest.raises(WorldFailed):
         room.ask("get_memory", id=saved["id"])
-
-
-def test_an_entry_in_a_new_folder_is_found(room: Room) -> None:
-    room.change("save_memory", content="x", category="a/b")
-    for number in range(3):
-        put(room, f"a/b/c{number}/by-hand-{number}.json", content="x")
-        assert room.ask("get_memory", id=f"by-hand-{number}")["category"] == f"a/b/c{number}"
 
 
 # ---------------------------------------------------------------------------------------------------------------- texts
@@ -297,17 +253,6 @@ def test_saving_the_same_again_pins_and_never_unpins(room: Room) -> None:
     assert room.change("save_memory", content="x")["reinforced"] == 3
 
 
-def test_a_person_pins_an_entry_in_its_file(room: Room) -> None:
-    put(room, "drinks/cat.json", content="the cat", pinned=True)
-    put(room, "drinks/dog.json", content="the dog", pinned="to the wall")
-    assert room.ask("get_memory", id="cat")["pinned"] is True
-    assert room.ask("get_memory", id="dog")["pinned"] is False
-    room.change("edit_memory", id="dog", content="the dogs")
-    assert orjson.loads((memory(room) / "drinks/dog.json").read_bytes())["pinned"] == "to the wall"
-    rows = room.ask("list_memory_entries", category="drinks")["entries"]
-    assert {row["id"]: row["pinned"] for row in rows} == {"cat": True, "dog": False}
-
-
 # ----------------------------------------------------------------------------------------------------------------- undo
 
 
@@ -345,22 +290,3 @@ def test_undo_overwrites_nothing_and_names_the_obstacle(room: Room) -> None:
     path.unlink()
     room.unit.end_batch(())
     assert "is gone since change 1" in room.refused("undo", "operator", seq=1).message
-
-
-def test_undo_names_what_the_journal_never_had(room: Room) -> None:
-    saved = room.change("save_memory", content="x")
-    put(room, f"general/{saved['id']}.json", content="x", mood="good")
-    room.change("save_memory", content="x")
-    refusal = room.refused("undo", "operator", seq=2)
-    assert refusal.code == "conflict"
-    assert "held what a person had written" in refusal.message
-
-
-def test_only_changes_of_the_group_are_undone(room: Room) -> None:
-    room.change("save_memory", content="x")
-    assert room.refused("undo", "operator", seq=2).code == "not_found"
-    note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
-    other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
-    room.journal.commit([note, other], [])
-    (room.home / note.file).write_bytes(note.data)
-    assert room.refused("undo", "operator", seq=3).code == "not_found"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from honeybadger_host.memory.feedback import FEEDBACK_SESSION, Feedback, as_turn, dump_feedback, read_feedback
+from honeybadger_host.memory.feedback import Feedback, dump_feedback, read_feedback
 from honeybadger_host.settings import Settings
 from tests.host.handlers.room import NOW, Room
 
@@ -23,10 +23,6 @@ def test_feedback_is_one_line_with_turn_and_author(room: Room) -> None:
     assert (first.kind, first.content, first.session, first.turn, first.by) == ("correction", said, "main", 2, "ann")
     assert (second.kind, second.content, second.turn, second.at) == ("praise", "", 1, MOMENT)
     assert len((room.home / "data/feedback/main.jsonl").read_text().splitlines()) == 2
-
-
-def test_feedback_on_nothing_that_was_said_has_no_turn(room: Room) -> None:
-    assert room.change("record_feedback", kind="tool_failed", content="search_memory: no reply") == {"turn": None}
 
 
 def test_without_conversations_feedback_is_kept_without_a_turn(tmp_path: Path) -> None:
@@ -64,17 +60,3 @@ def test_the_newest_since_a_time_are_read_oldest_first(tmp_path: Path) -> None:
     assert read_feedback(tmp_path, "main", MOMENT + timedelta(minutes=97)) == [said(97), said(98), said(99)]
     assert read_feedback(tmp_path, "main", LONG_AGO, most=1) == [said(99)]
     assert read_feedback(tmp_path, "other", LONG_AGO) == []
-
-
-def test_malformed_lines_of_a_large_feedback_file_are_skipped(tmp_path: Path) -> None:
-    kept(tmp_path, *(dump_feedback(said(number, "ü" * 4096)) for number in range(400)))  # 3 MiB
-    kept(tmp_path, b"not JSON\n", b'{"kind": "applause", "at": "2026-11-21", "session": "main", "by": "ann"}\n', b"\n")
-    kept(tmp_path, dump_feedback(said(400)), dump_feedback(said(400)))  # a repair may double a line
-    assert [one.request for one in read_feedback(tmp_path, "main", LONG_AGO)] == [f"r{n}" for n in range(351, 401)]
-
-
-def test_feedback_stands_among_turns_under_a_number_that_stays(tmp_path: Path) -> None:
-    turn = as_turn(said(3, "Don't"))
-    assert (turn.role, turn.by, turn.content) == ("user", "ann", "Don't")
-    assert turn.number == int((MOMENT + timedelta(minutes=3)).timestamp() * 1000)
-    assert FEEDBACK_SESSION == "data:feedback"

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
+from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, Refusal
 from honeybadger_host.curation.notes import notes_of
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler
+from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler
 from honeybadger_host.journal.changes import Added, NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
-from tests.host.handlers.room import NOW, Room
+from tests.host.handlers.room import Room
 
 
 def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
@@ -26,11 +24,6 @@ def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
     for name, kind in REQUEST_TYPES.items():
         is_turn = kind.audience == "routers" and kind.changes
         assert isinstance(room.table[name], TurnHandler if is_turn else ChangeHandler) == kind.changes
-
-
-def test_ping_says_who_answers(room: Room) -> None:
-    result = room.ask("ping")
-    assert (result["protocol"], result["now"]) == (1, "2026-11-21T06:05:59.123Z")
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
@@ -120,16 +113,6 @@ def test_one_bad_group_file_leaves_the_others_readable(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------------- turns
 
 
-def test_append_turns_in_one_batch_know_each_others_keys(room: Room) -> None:
-    first = {"key": "a", "role": "user", "content": "hello"}
-    second = {"key": "b", "role": "assistant", "content": "hi"}
-    assert room.change("append_turns", turns=[first, first]) == {"added": 1, "known": 1, "turns": [1, 1]}
-    assert room.change("append_turns", turns=[first, second]) == {"added": 1, "known": 1, "turns": [1, 2]}
-    assert [turn["key"] for turn in room.ask("get_turns", newest_first=True)["turns"]] == ["b", "a"]
-    assert room.change("withdraw_turns", from_turn=2) == {"withdrawn": 1, "told": 0}
-    assert [turn["key"] for turn in room.ask("get_turns")["turns"]] == ["a"]
-
-
 def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
     assert room.change("append_turn", role="user", content="hello\nthere") == {"turn": 1, "token_count": 2}
     result = room.change(
@@ -153,19 +136,6 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- history
-
-
-def test_get_history_returns_turns_as_lines_and_messages(room: Room) -> None:
-    room.change("append_turn", role="user", content="one\ntwo\u202e")
-    room.now += timedelta(minutes=1)
-    room.change("append_turn", role="assistant", content="three")
-    result = room.ask("get_history")
-    assert result["text"] == "[user]: one\n  > two\n[assistant]: three\n"
-    assert result["messages"] == [
-        {"role": "user", "content": "one\ntwo\u202e", "sender": "user", "turn": 1, "at": "2026-11-21T06:05:59.123Z"},
-        {"role": "assistant", "content": "three", "sender": "assistant", "turn": 2, "at": "2026-11-21T06:06:59.123Z"},
-    ]
-    assert (result["tokens"], result["dropped"], result["shortened"]) == (5 + 4, 0, False)
 
 
 def test_an_appended_message_is_not_in_the_system_text(room: Room) -> None:
@@ -213,49 +183,3 @@ def test_without_conversations_turns_are_neither_kept_nor_replayed(tmp_path: Pat
     assert "Recent Conversation" not in context["system"]
     row = next(row for row in context["sections"] if row["title"] == "## Recent Conversation")
     assert (row["state"], row["why"]) == ("absent", "conversation.enabled is off")
-
-
-def test_get_history_keeps_a_budget_and_a_limit(room: Room) -> None:
-    for number in range(60):
-        room.change("append_turn", role="user", content=f"{number:02} " + "x" * 397)
-    assert len(room.ask("get_history")["messages"]) == 50  # the window of the conversation
-    assert len(room.ask("get_history", budget_tokens=0)["messages"]) == 50
-    newest = room.ask("get_history", max_messages=3)
-    assert [message["turn"] for message in newest["messages"]] == [58, 59, 60]
-    assert newest["dropped"] == 0
-    budget = room.ask("get_history", budget_tokens=1000)
-    assert [message["turn"] for message in budget["messages"]] == list(range(52, 61))
-    assert (budget["dropped"], budget["tokens"] <= 1000) == (41, True)
-    tiny = room.ask("get_history", budget_tokens=20)
-    assert (tiny["shortened"], tiny["dropped"]) == (True, 49)
-    assert tiny["text"].endswith("[... shortened]\n")
-    assert tiny["messages"][0]["content"] == "59 " + "x" * 397
-
-
-# -------------------------------------------------------------------------------------------------------------- context
-
-
-def test_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
-    asked = Asked("main", "operator", "r1", "main", PreviewContext(message="Hello"))
-    preview, context = (room.table[name] for name in ("preview_context", "get_context"))
-    assert isinstance(preview, QueryHandler)
-    assert isinstance(context, QueryHandler)
-    hello = replace(asked, sender="researcher", payload=GetContext(message="Hello"))
-    assert preview.ask(asked, NOW).result == context.ask(hello, NOW).result
-
-
-def test_an_unreadable_file_is_a_row_and_a_warning(room: Room) -> None:
-    (room.home / "groups/main/CLAUDE.md").mkdir()
-    (room.home / "groups/main/MEMORY.md").write_bytes(b"\xff")
-    (room.home / "AGENT.md").symlink_to("/etc/passwd")
-    with capture_logs() as logs:
-        result = room.ask("get_context")
-    assert result["system"] == "Group: main\n"
-    states = {section["source"]: section["state"] for section in result["sections"]}
-    assert states["groups/main/CLAUDE.md"] == states["groups/main/MEMORY.md"] == states["AGENT.md"] == "unreadable"
-    assert states["groups/main/summary.md"] == "absent"
-    assert sorted(line["file"] for line in logs if line["event"] == "group_file.refused") == [
-        "AGENT.md",
-        "groups/main/CLAUDE.md",
-        "groups/main/MEMORY.md",
-    ]

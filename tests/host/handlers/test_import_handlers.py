@@ -8,9 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent.wire import Refusal
 from honeybadger_host.journal.forgetting import bury
-from honeybadger_host.settings import Conversation, Settings
 from tests.host.handlers.room import Room
 
 
@@ -25,12 +23,6 @@ def turn(number: int, at: str, content: str = "said", **members: Any) -> dict[st
 
 def entry(id_: str, content: str, **members: Any) -> dict[str, Any]:
     return {"id": id_, "content": content, "category": "imported", "origin_from": "a.md", **members}
-
-
-def test_nothing_is_imported_under_a_name_of_the_host(room: Room) -> None:
-    with pytest.raises(Refusal, match="curator is the host"):
-        room.decide("import_records", "operator", entries=[entry("e1", "x")], by="curator")
-    assert room.change("import_records", "operator", entries=[entry("e1", "x")], by="human")["added"] == 1
 
 
 def test_imported_turns_continue_numbers_and_times(room: Room, home: Path) -> None:
@@ -54,12 +46,6 @@ def test_a_refused_record_is_named_and_others_are_imported(room: Room) -> None:
     assert (result["added"], result["known"], [one["id"] for one in result["refused"]]) == (1, 1, ["e2", "e3"])
     result = room.change("import_records", "operator", entries=[entry("e1", "cake")])
     assert "says something else" in result["refused"][0]["why"]
-
-
-def test_where_no_conversation_is_kept_no_turns_come_in(home: Path) -> None:
-    room = Room(home, Settings(conversation=Conversation(enabled=False)))
-    with pytest.raises(Refusal, match=r"conversation\.enabled"):
-        room.decide("import_records", "operator", turns=[turn(1, "2020-01-01T00:00:00Z")])
 
 
 def test_what_was_forgotten_does_not_come_in_again(room: Room) -> None:

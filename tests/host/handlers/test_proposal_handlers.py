@@ -84,15 +84,6 @@ def test_one_operation_is_accepted_with_another_text(room: Room) -> None:
     assert b"The cat is black." in path.read_bytes()
 
 
-def test_a_late_acceptance_is_stale(room: Room) -> None:
-    gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",))
-    propose(room.home, gone, note(2, "The cat is grey."))
-    done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")
-    assert done == {"proposal": "dream-1", "applied": 1, "waiting": 0, "refused": 0, "stale": 1}
-    (row,) = listed(room, every=True)
-    assert (row["applied"], row["stale"]) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("members", "code", "says"),
     [

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import PART_NAMES
-from honeybadger_host.text.neutralise import estimate_tokens
 from tests.host.handlers.room import Room
 
 SAID = "Recalled from long-term memory, said or noted before (relevant to this message):\n"
@@ -127,24 +126,6 @@ def test_a_question_of_common_words_is_answered(room: Room) -> None:
         assert recalled(room.ask("get_context", message=message))[0] == turn
 
 
-def test_what_somebody_said_is_recalled(room: Room) -> None:
-    say(room, ("anna", "Mother said it rains."), session="may")
-    say(room, ("ben", "I bake a cake."), ("anna", "Good."), session="spring")
-    assert recalled(room.ask("get_context", message="and what did Ben say?"))[0] == "spring#1"
-
-
-@pytest.mark.parametrize("asking", ["Tell me about", "do you remember", "Sag mir was zu"])
-def test_the_words_that_ask_find_nothing(room: Room, asking: str) -> None:
-    say(room, ("user", f"{asking} tea"), session="may")
-    say(room, ("user", "Kowalski is the plumber."), session="spring")
-    assert recalled(room.ask("get_context", message=f"{asking} Kowalski")) == ["spring#1"]
-
-
-def test_a_forgotten_apostrophe_is_no_subject(room: Room) -> None:
-    say(room, ("user", "And what about tea?"), session="spring")
-    assert recalled(room.ask("get_context", message="whats the password")) == []
-
-
 def test_the_newest_entries_come_only_without_matches(room: Room) -> None:
     say(room, ("user", "The weasel lives in the barn"), session="spring")
     room.change("save_memory", content="Tea is green", category="drinks")
@@ -159,12 +140,6 @@ def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     say(room, *(("caroline", f"The weasel did thing {number} today") for number in range(30)), session="spring")
     assert len(recalled(room.ask("get_context", message="Tell me a weasel joke"))) == 8
     assert len(recalled(room.ask("get_context", message="What did Caroline's weasel do?"))) == 30
-
-
-def test_a_pasted_page_recalls_eight_turns(room: Room) -> None:
-    say(room, *(("caroline", f"The weasel of Lisbon, day {number}") for number in range(30)), session="spring")
-    page = "A weasel sat in Lisbon. " + " ".join(f"paragraph{number} tells tale{number}" for number in range(200))
-    assert len(recalled(room.ask("get_context", message=page))) == 8
 
 
 def test_a_recollection_stays_as_long_as_its_message(room: Room) -> None:
@@ -213,14 +188,6 @@ def test_nobody_forges_a_speaker(room: Room) -> None:
     assert lines == [f"- [spring#1] ({DAY}, anna I owe all bob via researcher): The weasel says yes"]
 
 
-def test_a_long_turn_is_shortened_and_opens_whole(room: Room) -> None:
-    say(room, ("caroline", "The weasel " + "ran and " * 2000), session="spring")
-    context = room.ask("get_context", message="What did Caroline's weasel do?")
-    (line,) = [line for line in context["system"].splitlines() if line.startswith("- [spring#1]")]
-    assert line.endswith(" [... shortened]")
-    assert 400 < estimate_tokens(line) < 600
-
-
 # --------------------------------------------------------------------------------------------------------------- parts
 
 
@@ -242,15 +209,6 @@ def test_only_the_parts_that_are_named_are_made(room: Room) -> None:
     assert room.ask("get_context", message=message, parts=list(PART_NAMES))["system"] == whole["system"].removeprefix(
         "Group: main\n"
     )
-
-
-def test_nothing_is_recalled_from_a_conversation_the_asker_has(room: Room) -> None:
-    say(room, ("caroline", "The weasel lives in Lisbon"), session="spring")
-    say(room, ("user", "The weasel is ill"))
-    message, parts = "Where does Caroline's weasel live?", ["recalled"]
-    assert recalled(room.ask("get_context", message=message, parts=parts)) == ["spring#1"]
-    say(room, ("user", message), ("assistant", "In Lisbon"))
-    assert room.ask("get_context", message="And why does Caroline's weasel live there?", parts=parts)["system"] == ""
 
 
 @pytest.mark.parametrize("most", [1, 40, 400, 4000])

@@ -47,14 +47,6 @@ def test_tags_and_categories_are_the_same_whatever_their_case(room: Room, query:
     assert room.ask("list_memory_entries", category="hABITS")["total"] == 1
 
 
-def test_a_hit_shows_points_and_a_cut_text(room: Room) -> None:
-    put(room, "e1", "badger " + "x" * 3000)
-    hit = room.ask("search_memory", query="badger")["hits"][0]
-    assert hit["score"] == pytest.approx(sum(hit["points"].values()), abs=0.01)
-    assert hit["words"].keys() == {"badger"}
-    assert (len(hit["text"]), hit["is_cut"]) == (2000, True)
-
-
 def test_without_a_query_the_newest_are_listed(room: Room) -> None:
     for number in (3, 1, 2):
         put(room, f"e{number}", "fact", updated=f"2026-05-0{number}T00:00:00Z")
@@ -86,28 +78,6 @@ def test_eight_entries_are_recalled_and_others_are_near_misses(room: Room) -> No
     assert sum(row["points"]["terms"] > 0 for row in rows) == 12
 
 
-def test_memory_is_recalled_for_an_appended_message(room: Room) -> None:
-    put(room, "e1", "The badger lives in Chicago")
-    room.change("append_turn", role="user", content="Where does my badger live?")
-    assert [row["state"] for row in room.ask("get_context")["recalled"]] == ["new"]
-    room.change("append_turn", role="assistant", content="In Chicago")
-    context = room.ask("get_context")
-    assert context["recalled"] == []
-    (why,) = [row["why"] for row in context["sections"] if row["title"] == "Recalled from long-term memory"]
-    assert why == "there is no message to recall for"
-
-
-def test_a_removed_entry_is_no_longer_in_view(room: Room) -> None:
-    put(room, "e1", "The badger lives in Chicago")
-    room.change("append_turn", role="user", content="hello")
-    assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]
-    room.change("append_turn", role="user", content="Where does the badger live?")
-    (room.home / "groups/main/memory/general/e1.json").unlink()
-    room.index.touch("groups/main/memory/general/e1.json")
-    put(room, "e2", "Something else")
-    assert "[e1]" not in room.ask("get_context", message="And now?")["system"]
-
-
 def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
     handler = room.table["preview_context"]
@@ -117,16 +87,6 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     assert ("[e1]" in preview.result["system"], preview.served) == (True, None)
     room.ask("get_context", message="Where does the badger live?")
     assert room.ledger.in_view("main", "main", oldest=1, current=2) == {"e1": (1, None)}
-
-
-def test_a_context_is_made_without_a_usable_index(room: Room) -> None:
-    put(room, "e1", "The badger lives in Chicago")
-    room.index._db.rows("PRAGMA query_only = ON")  # as on a disk that is full or read-only
-    context = room.ask("get_context", message="Where does the badger live?")
-    (why,) = [row["why"] for row in context["sections"] if row["title"] == "Recalled from long-term memory"]
-    assert "the search index cannot be used" in why
-    room.index._db.rows("PRAGMA query_only = OFF")
-    assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]
 
 
 def wrote(room: Room, *notes: tuple[str, str, str]) -> None:
@@ -168,11 +128,3 @@ def test_other_hits_take_the_places_that_repeated_notes_leave(room: Room) -> Non
         assert len({hit["text"] for hit in hits}) == len(hits) == 4
         (same,) = [hit for hit in hits if hit["text"] == "- tea at noon"]
         assert (same["time"], len(same["also"])) == ("2026-11-20T19:00:00Z", 5)
-
-
-def test_the_same_words_under_another_heading_are_another_hit(room: Room) -> None:
-    wrote(room, ("ann", "peanuts", "2026-11-01 06:00"))
-    with (room.home / "groups/main/MEMORY.md").open("a") as file:
-        file.write("\n## Allergies (ann, 2026-11-01 06:00)\n- peanuts\n")
-    room.index.touch("groups/main/MEMORY.md")
-    assert len(room.ask("search_memory", query="peanuts")["hits"]) == 2

@@ -12,11 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
-from honeybadger_host.memory.session_document import deleted_file, session_file
+from honeybadger_host.memory.session_document import deleted_file
 from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
 
@@ -136,14 +135,6 @@ def test_turns_are_in_the_document_at_once(room: Room) -> None:
         room.restart()
 
 
-def test_a_turn_costs_no_document_but_the_first(room: Room) -> None:
-    room.say("message 0")
-    first = room.file.read_bytes()
-    room.say(*(f"message {number}" for number in range(1, 50)))
-    assert room.file.read_bytes() == first
-    assert len(room.contents()) == 50
-
-
 # ---------------------------------------------------------------------------------------------------------- compaction
 
 
@@ -194,21 +185,6 @@ def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
     room.now += timedelta(days=1)
     result = room.change("compact_session")
     assert (result["is_changed"], result["tasks_removed"], result["tasks"]) == (True, 1, 0)
-
-
-def test_a_log_older_than_its_document_is_folded_once(room: Room) -> None:
-    """Ten thousand turns of a host that had no documents yet."""
-    room.say(*(f"message {number}" for number in range(1, 1201)))
-    room.file.unlink()
-    room.restart()
-    loaded = room.load()
-    assert [entry["content"] for entry in loaded["recent_history"]] == [f"message {n}" for n in range(1171, 1201)]
-    summary = loaded["long_term_summary"].splitlines()
-    assert summary[-1] == "- user: message 1170"
-    assert summary[1] == f"[... {1170 - (len(summary) - 2)} older messages left out, see the session's log]"
-    room.say("message 1201")
-    assert room.on_disk()["honeybadger"] == {"turns": 1201}
-    assert len(room.contents()) == 30
 
 
 # -------------------------------------------------------------------------------------------------------------- update
@@ -272,59 +248,6 @@ def test_an_outdated_update_is_a_conflict(room: Room) -> None:
     assert room.load()["version"] in refusal.message
 
 
-def test_requests_of_one_slice_see_each_other(room: Room) -> None:
-    version = room.load()["version"]
-    results = room.slice(
-        ("append_turn", {"role": "user", "content": "one"}),
-        ("update_session", {"add_facts": ["a"], "expected_version": version}),
-        ("append_turn", {"role": "user", "content": "two"}),
-        ("update_session", {"add_facts": ["b"], "expected_version": version}),
-        ("update_session", {"add_facts": ["c"]}),
-    )
-    assert [isinstance(result, Refusal) for result in results] == [False, False, False, True, False]
-    loaded = room.load()
-    assert loaded["facts"] == ["a", "c"]
-    assert [entry["content"] for entry in loaded["recent_history"]] == ["one", "two"]
-    assert room.on_disk()["honeybadger"] == {"turns": 2}
-
-
-def test_a_document_holds_1000_facts_and_200_tasks(room: Room) -> None:
-    for first in range(0, 1000, 100):
-        room.change("update_session", add_facts=[f"fact {number}" for number in range(first, first + 100)])
-    assert room.refused("update_session", add_facts=["one more"]).code == "too_large"
-    for first in range(0, 200, 100):
-        room.change(
-            "update_session", active_tasks=[{"id": f"t{n}", "description": "d"} for n in range(first, first + 100)]
-        )
-    assert room.refused("update_session", active_tasks=[{"id": "t200", "description": "d"}]).code == "too_large"
-    room.change("update_session", active_tasks=[{"id": "t199", "progress": 0.5}])
-
-
-def test_credentials_stay_out_of_every_member(room: Room) -> None:
-    key = "AKIAIOSFODNN7EXAMPLQ"
-    result = room.change(
-        "update_session",
-        system_state={"aws": {"list": [f"key {key}"]}, "pin": 4711, "password": "hunter2-Zebra", "port": 8080},
-        add_facts=[f"the key is {key}"],
-        long_term_summary=f"We used {key}.",
-        active_tasks=[{"id": "t", "description": f"rotate {key}"}],
-        last_known_environment={"workspace": f"/home/{key}", "system_snapshot": {"token": key}},
-    )
-    text = room.file.read_text()
-    assert key not in text
-    assert "hunter2" not in text
-    assert "4711" not in text
-    assert '"port": 8080' in text
-    assert result["neutralised"]["secrets"] >= 7
-
-
-def test_hidden_characters_do_not_come_into_a_document(room: Room) -> None:
-    result = room.change("update_session", add_facts=["a\u202eb\nc"], system_state={"k\u200b": "v\u2066"})
-    assert room.on_disk()["facts"] == ["ab c"]
-    assert room.on_disk()["system_state"] == {"k": "v"}
-    assert result["neutralised"] == {"bidi characters": 2, "line breaks": 1, "zero-width characters": 1}
-
-
 # -------------------------------------------------------------------------------------------------------------- delete
 
 
@@ -353,37 +276,6 @@ def test_a_deleted_document_does_not_come_back(room: Room) -> None:
     assert tombstone == {**deleted, "context_begins_after": 0, "context_begins_at": None}
 
 
-def test_a_deletion_and_later_changes_share_a_batch(room: Room) -> None:
-    room.say("before")
-    room.change("update_session", add_facts=["a"])
-    room.slice(
-        ("append_turn", {"role": "user", "content": "just before"}),
-        ("delete_session", {}),
-        ("append_turn", {"role": "user", "content": "after"}),
-        ("update_session", {"add_facts": ["b"]}),
-        ("delete_session", {}),
-        ("append_turn", {"role": "user", "content": "in the end"}),
-    )
-    room.restart()
-    assert room.contents() == ["in the end"]
-    assert room.load()["facts"] == []
-
-
-def test_a_deletion_is_known_from_the_journal(room: Room) -> None:
-    room.say("before")
-    room.change("delete_session")
-    (room.home / deleted_file("main", "main")).write_text("{")
-    room.restart()
-    assert room.contents() == []
-    room.say("after")
-    assert room.change("delete_session")["is_deleted"] is True
-    assert room.contents() == []
-    (room.home / deleted_file("main", "never")).write_text("{")
-    with capture_logs() as logs:
-        assert room.contents("never") == []
-    assert [line["event"] for line in logs] == ["session.mark_lost"]
-
-
 # ---------------------------------------------------------------------------------------------------------------- list
 
 
@@ -404,24 +296,6 @@ def test_sessions_are_listed_newest_first(room: Room) -> None:
     assert times == sorted(times, reverse=True)
 
 
-def test_a_list_comes_in_pages(room: Room) -> None:
-    for number in range(7):
-        room.say("x", session=f"s{number}")
-    pages = [room.ask("list_sessions", limit=3, offset=first) for first in (0, 3, 6, 9)]
-    assert [len(page["sessions"]) for page in pages] == [3, 3, 1, 0]
-    assert {row["session"] for page in pages for row in page["sessions"]} == {f"s{n}" for n in range(7)}
-    assert all(page["total"] == 7 for page in pages)
-
-
-def test_an_unreadable_document_hides_no_other(room: Room) -> None:
-    room.change("update_session", "good", add_facts=["a"])
-    (room.file.parent / "bad.json").write_text("{")
-    rows = {row["session"]: row for row in room.ask("list_sessions")["sessions"]}
-    assert rows["good"]["entries"] == 0
-    assert "cannot be read: it is not JSON" in rows["bad"]["problem"]
-    assert (room.file.parent / "bad.json").read_text() == "{"
-
-
 # -------------------------------------------------------------------------------------------------------------- people
 
 
@@ -438,55 +312,6 @@ def test_a_persons_edit_of_the_file_counts(room: Room) -> None:
     assert room.on_disk()["facts"] == ["a", "edited", "b"]
     assert room.on_disk()["my_note"] == 1
     assert room.contents() == ["Hello", "more"]
-
-
-def test_an_unmarked_file_ends_at_its_newest_message(room: Room) -> None:
-    room.say("one", "two")
-    room.now += timedelta(seconds=5)
-    room.change("update_session", add_facts=["a"])
-    edited = room.on_disk()
-    del edited["honeybadger"]
-    room.file.write_bytes(orjson.dumps(edited))
-    room.say("three")
-    room.restart()
-    assert room.contents() == ["one", "two", "three"]
-
-
-def test_a_document_from_elsewhere_is_taken_up(room: Room) -> None:
-    path = room.home / session_file("main", "user:agent:timestamp")
-    path.parent.mkdir(parents=True)
-    path.write_bytes(orjson.dumps(SEED))
-    loaded = room.load("user:agent:timestamp")
-    assert {name: loaded[name] for name in SEED} == SEED
-    room.say("Hello", session="user:agent:timestamp")
-    assert len(room.contents("user:agent:timestamp")) == 4
-
-
-def test_a_removed_file_is_remade_from_the_log(room: Room) -> None:
-    room.say("one")
-    room.change("update_session", add_facts=["a"])
-    room.file.unlink()
-    loaded = room.load()
-    assert loaded["facts"] == []
-    assert room.contents() == ["one"]
-    room.change("update_session", add_facts=["b"])
-    assert room.on_disk()["facts"] == ["b"]
-    assert [edit.kind for edit in room.look()] == ["edit_removed"]
-    assert room.load()["facts"] == room.on_disk()["facts"] == ["b"]
-
-
-def test_a_removed_log_begins_behind_the_document(room: Room) -> None:
-    room.say("one", "two", "three")
-    room.change("update_session", add_facts=["a"])
-    (room.home / "data/sessions/main/main.jsonl").unlink()
-    room.restart()
-    room.now += timedelta(seconds=5)
-    room.say("four")
-    assert room.contents() == ["one", "two", "three", "four"]
-    room.change("update_session", add_facts=["b"])
-    room.say("five")
-    room.restart()
-    assert room.contents() == ["one", "two", "three", "four", "five"]
 
 
 # ------------------------------------------------------------------------------------------------------------- damaged
@@ -517,15 +342,6 @@ def test_a_damaged_files_last_good_version_is_served(room: Room, broken: bytes, 
     assert [entry["content"] for entry in room.on_disk()["recent_history"]] == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("place", [FILE, "data/sessions/main/main.jsonl"])
-def test_something_in_the_way_is_said_and_changes_nothing(room: Room, place: str) -> None:
-    (room.home / place).mkdir(parents=True)
-    with pytest.raises(WorldFailed, match="file"):
-        room.load()
-    with pytest.raises(WorldFailed, match="file"):
-        room.change("update_session", add_facts=["a"])
-
-
 # ----------------------------------------------------------------------------------------------------------- write out
 
 
@@ -543,21 +359,3 @@ def test_the_file_is_updated_when_the_session_is_quiet(room: Room) -> None:
     room.change("update_session", add_facts=["a"])
     room.monotonic += LATER
     assert not room.sessions.write_out()
-
-
-def test_a_person_who_saves_the_file_meanwhile_wins(room: Room) -> None:
-    room.say("one")
-    room.change("update_session", add_facts=["a"])
-    room.say("two")
-    edited = orjson.dumps({**room.on_disk(), "facts": ["edited"]})
-    room.file.write_bytes(edited)
-    room.sessions.write_out_all()
-    assert room.on_disk()["facts"] == ["edited"]
-    assert room.contents() == ["one", "two"]
-
-
-def test_every_file_is_updated_at_the_end(room: Room) -> None:
-    for session in ("a", "b", "c"):
-        room.say("Hello", session=session)
-    room.sessions.write_out_all()
-    assert sorted(path.name for path in room.file.parent.iterdir()) == ["a.json", "b.json", "c.json"]

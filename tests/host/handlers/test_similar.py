@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from honeybadger_host.handlers.entries.similar import Similar, what_differs
@@ -47,16 +46,3 @@ def test_advice_takes_a_batch_a_tenth_of_its_time(home: Path) -> None:
     assert looked[10:].count(True) <= 20  # of the time that passes between two looks, a tenth
     now += 10.0
     assert similar.to("main", "User prefers light mode")
-
-
-def test_a_group_with_many_unread_files_gets_no_advice(home: Path) -> None:
-    folder = home / "groups/main/memory/general"
-    folder.mkdir(parents=True)
-    for number in range(100):
-        (folder / f"e{number}.json").write_bytes(orjson.dumps({"content": f"User prefers mode {number}"}))
-    index = index_of(home)
-    index.read_all("main")
-    assert Similar(index).to("main", "User prefers mode x")
-    for number in range(100):
-        index.touch(f"groups/main/memory/general/e{number}.json")
-    assert Similar(index).to("main", "User prefers mode x") is None

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import orjson
-import pytest
-
-from honeybadger_host.memory.entries.entry import STANDS, Standing, parse_entry, standing_members
 from tests.host.handlers.room import NOW, Room
 
 LATER = "2026-11-21T08:05:59Z"  # two hours behind NOW
@@ -47,15 +42,6 @@ def test_a_superseded_entry_is_readable_but_not_recalled(room: Room) -> None:
     assert room.ask("get_memory", id=old)["archived"] is False
 
 
-def test_an_edit_supersedes_further_entries(room: Room) -> None:
-    first, second, new = save(room, "green tea one"), save(room, "green tea two"), save(room, "green tea now")
-    room.change("edit_memory", id=new, supersedes=[first])
-    edited = room.change("edit_memory", id=new, supersedes=[second], category="drinks")
-    assert edited["supersedes"] == [first, second]
-    assert found(room) == {new}
-    assert found(room, archived=True) == {first, second}
-
-
 def test_an_impossible_supersession_is_refused_by_id(room: Room) -> None:
     everybody = room.home / "groups/global/memory/general"
     everybody.mkdir(parents=True)
@@ -90,16 +76,6 @@ def test_a_circle_is_refused(room: Room) -> None:
     assert (refusal.code, "a circle: a supersedes b already" in refusal.message) == ("conflict", True)
 
 
-def test_an_entry_is_superseded_once_in_a_batch(room: Room) -> None:
-    old = save(room, "old")
-    handler = room.handler("save_memory")
-    asked = [room.asking("save_memory", {"content": text, "supersedes": [old]}) for text in ("one", "two")]
-    prepared = [handler.prepare(each) for each in asked]
-    room.unit.apply(handler.decide(asked[0], prepared[0], NOW).changes)
-    with pytest.raises(Exception, match=f"no entry of this group has the id {old}"):
-        handler.decide(asked[1], prepared[1], NOW)
-
-
 def test_an_expired_entry_is_recalled_after_another_save(room: Room) -> None:
     tea = save(room, "Ann drinks green tea", valid_until=LATER)
     other = save(room, "Bob drinks green tea")
@@ -126,21 +102,3 @@ def test_an_edit_prolongs_and_never_takes_the_end_away(room: Room) -> None:
     assert prolonged["valid_until"] == "2026-11-21T22:00:00Z"
     assert room.change("edit_memory", id=tea, tags=["t"])["valid_until"] == "2026-11-21T22:00:00Z"
     assert "valid_until" not in room.change("edit_memory", id=tea, valid_until="never")
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ({}, STANDS),
-        ({"supersedes": ["a", "b", "a"]}, Standing(("a", "b"))),
-        ({"superseded_by": "c"}, Standing(superseded_by="c")),
-        ({"valid_until": "2026-11-21"}, Standing(valid_until=NOW.replace(hour=0, minute=0, second=0, microsecond=0))),
-        ({"valid_until": "my birthday", "supersedes": "a", "superseded_by": 5}, STANDS),
-        ({"supersedes": [5]}, STANDS),
-        ({"supersedes": ["no id!"]}, STANDS),
-    ],
-)
-def test_a_standing_is_read_from_a_file(members: dict[str, Any], expected: Standing, tmp_path: Path) -> None:
-    entry = parse_entry(orjson.dumps({"content": "x", **members}), "groups/main/memory/general/x.json")
-    assert entry.standing == expected
-    assert entry.more == {name: value for name, value in members.items() if name not in standing_members(expected)}
