@@ -56,8 +56,7 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import document_group, name_of
 from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters

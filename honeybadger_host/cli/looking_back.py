@@ -45,10 +45,10 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
+    from honeybadger_host.documents.history import UNKNOWN_WHY, blame_of
     from honeybadger_host.journal.changes import read_whole
     from honeybadger_host.journal.edits import is_edit
     from honeybadger_host.journal.reader import read_turns_behind
-    from honeybadger_host.memory.blame import UNKNOWN_WHY, blame_of
 
     folder = home_of(home)
     check_files(folder)

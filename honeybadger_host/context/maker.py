@@ -22,8 +22,7 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.memory.working_memory import Inventory
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact

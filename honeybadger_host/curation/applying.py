@@ -41,7 +41,7 @@ from honeybadger_host.memory.entries.entry import (
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.memory.markdown.summary_parts import digest_of, part_of, with_part
-from honeybadger_host.memory.watermarks import (
+from honeybadger_host.memory.turn_log_store import (
     Watermark,
     dreamt_file,
     dump_watermark,

@@ -28,7 +28,7 @@ from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, propos
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import settled, stored
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
+from honeybadger_host.memory.turn_log_store import Watermark, begins_after, kept_turns
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
 

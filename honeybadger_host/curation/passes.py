@@ -34,8 +34,7 @@ from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.settings import CurationMode
 from honeybadger_host.text.turn import Turn
 

@@ -33,7 +33,7 @@ from honeybadger_host.curation.said import (
 )
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.memory.edited import Edited
-from honeybadger_host.memory.watermarks import inferred_file
+from honeybadger_host.memory.turn_log_store import inferred_file
 from honeybadger_host.text.labels import is_below
 
 CATEGORY: Final = "user-preferences/inferred"

@@ -19,8 +19,7 @@ from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import decided
 from honeybadger_host.documents.history import Removal, removal_of, remove_notes, text_before
 from honeybadger_host.documents.in_use import merged_as
-from honeybadger_host.documents.merge import merge
-from honeybadger_host.documents.merge_json import values_in
+from honeybadger_host.documents.merge import merge, values_in
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.journal.changes import (
@@ -40,7 +39,7 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.markdown.summary_parts import part_of, with_part
-from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
 _KEPT: Final = ("history", "proposal", "note_archived")

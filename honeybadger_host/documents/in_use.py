@@ -14,8 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.documents.merge import merge, units_of
-from honeybadger_host.documents.merge_json import merge_json, object_in
+from honeybadger_host.documents.merge import merge, merge_json, object_in, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.safe_files import (
@@ -192,7 +191,6 @@ class DocumentsInUse:
                 self._backlog.setdefault(row.file, []).append(row)
         self._kept_at = time.monotonic()
         self._kept_up_to = 0
-        self._are_marks_due = False
 
     def covers(self, file: str) -> bool:
         """Return whether a file is a document."""
@@ -348,7 +346,7 @@ class DocumentsInUse:
         self._journal.keep_looked(Looked(seen=seen, gone=gone, up_to=looked_at))
         for document in changed:
             document.unkept_seq = 0
-        self._kept_at, self._kept_up_to, self._are_marks_due = time.monotonic(), up_to, False
+        self._kept_at, self._kept_up_to = time.monotonic(), up_to
 
     def are_marks_due(self, up_to: int) -> bool:
         """Return whether `keep_marks` has anything to do. Any thread."""
@@ -356,10 +354,7 @@ class DocumentsInUse:
 
     def _is_due(self, up_to: int) -> bool:
         is_over = time.monotonic() - self._kept_at > _KEEP_SECONDS and up_to > self._kept_up_to
-        return is_over or self._are_marks_due or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
-
-    def keep_marks_soon(self) -> None:
-        self._are_marks_due = True
+        return is_over or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
 
     def adopt(self, files: Collection[str]) -> None:
         """Adopt unknown files as they are: they were there before the first look.

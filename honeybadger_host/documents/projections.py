@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -377,15 +377,9 @@ def complete(fd: int, rows: Sequence[Row]) -> None:
             append(fd, wanted[wrong:])
             return
     kept = held.rstrip(b"\0")
-    lines = Counter(kept.split(b"\n"))
-    missing: list[bytes] = []
-    for row in reversed(rows):  # of those that are just alike the newest are missing
-        line = row.data.rstrip(b"\n")
-        if lines[line] > 0:
-            lines[line] -= 1
-        else:
-            missing.append(row.data)
+    lines = set(kept.split(b"\n"))
+    missing = [row.data for row in rows if row.data.rstrip(b"\n") not in lines]
     if missing:
         if len(kept) < size:
             os.ftruncate(fd, len(kept))
-        append(fd, _lead(fd) + b"".join(reversed(missing)))
+        append(fd, _lead(fd) + b"".join(missing))

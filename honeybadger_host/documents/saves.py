@@ -20,8 +20,7 @@ from honeybadger_host.documents.in_use import (
     is_json,
     merged_as,
 )
-from honeybadger_host.documents.merge import units_of
-from honeybadger_host.documents.merge_json import nearest_json
+from honeybadger_host.documents.merge import nearest_json, units_of
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import (
@@ -84,9 +83,6 @@ class Saves:
         self._author_of = author_of
         self._changed = changed
         self._wall = wall
-        self._event = 0
-        """Number of the event that goes on with the next saves; 0: none does."""
-        self._has_more = False
         self._damaged: set[str] = set()
 
     # -------------------------------------------------------------------------------------------------------- reading
@@ -147,9 +143,7 @@ class Saves:
         found: list[Found] = []
         if self._is_going_on():
             return found
-        waiting = [*in_use.touched]
-        self._has_more = len(waiting) > FILES_AT_ONCE
-        for file in waiting[:FILES_AT_ONCE]:
+        for file in [*in_use.touched][:FILES_AT_ONCE]:
             try:
                 one = self._look_at(file)
             except (OSError, NotRegular, WorldFailed) as error:
@@ -295,11 +289,10 @@ class Saves:
         done: list[tuple[Found, Document]] = []
         in_use = self._in_use
         at = max(self._journal.last_at, int(self._wall() * 1000))
-        event = self._event or first
 
         def row_of(edit: Edit, file: str, author: str) -> Row:
             group = in_use.group_of(file) or ""
-            return edit._replace(event=event).row(first + len(edits), at, group, author, file)
+            return edit._replace(event=first).row(first + len(edits), at, group, author, file)
 
         with in_use.lock:
             for document in in_use.every():
@@ -336,9 +329,6 @@ class Saves:
                 else:
                     self._unsynced.add(path_in(self._home, found.file))
                 self._changed(found.file)
-        self._event = event if self._has_more and edits else 0
-        if edits:
-            in_use.keep_marks_soon()
         return edits
 
     def _taken(self, document: Document, found: Found) -> Document:

@@ -29,7 +29,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 # Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
 BOM: Final = b"\xef\xbb\xbf"
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
-_TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]{0,8})\.tmp")
+_TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
 _SYNCED_AT_ONCE: Final = 32
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -378,14 +378,13 @@ def write_all(fd: int, data: bytes) -> None:
 def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:
     """Remove what `replace` of files with these names left when its process was killed; return what went.
 
-    Only what is named just so, is a regular file of ours, and belongs to a process that runs no more. For a start: this
-    process must not be replacing any of them.
+    Only what is named just so and is a regular file of ours. For a start: nobody must be replacing any of them.
     """
     removed: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             left = _TEMPORARY.fullmatch(entry.name)
-            if left is None or left["name"] not in names or _is_another_running(int(left["pid"])):
+            if left is None or left["name"] not in names:
                 continue
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
@@ -393,18 +392,6 @@ def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:
                     os.unlink(entry.path)
                     removed.append(entry.name)
     return removed
-
-
-def _is_another_running(pid: int) -> bool:
-    if pid == os.getpid():
-        return False  # in a container every start may have the same number
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def sync_folder(path: Path) -> None:

@@ -21,8 +21,7 @@ from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import MAX_KEPT
+from honeybadger_host.memory.turn_log_store import MAX_KEPT, TurnLogs
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds

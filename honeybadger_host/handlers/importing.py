@@ -23,8 +23,7 @@ from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
 from honeybadger_host.text.turn import Turn

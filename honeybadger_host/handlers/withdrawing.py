@@ -13,8 +13,7 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import SessionDocument, with_restored, without_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.text.turn import Turn
 
 

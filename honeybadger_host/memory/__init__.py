@@ -2,8 +2,8 @@
 
 May import everything below it in the order of docs/architecture.md. It does not know how it is searched.
 
-Reading order: `markdown/` with `edited_notes`; `turn_log`, `turn_log_store` and `watermarks`; `entries/`;
-`working_memory` and `working_memory_store`; `session_document`, `compaction` and `session_document_store`; `feedback`;
-`edited` (how all JSON files that people edit are read); `served` and `injection_ledger`; `peoples_files`,
-`changed_files`, `blame` and `moments`; `forgotten_files`.
+Reading order: `markdown/` with `edited_notes`; `turn_log` and `turn_log_store`; `entries/`; `working_memory` and
+`working_memory_store`; `session_document`, `compaction` and `session_document_store`; `feedback`; `edited` (how all
+JSON files that people edit are read); `served` and `injection_ledger`; `peoples_files`, `changed_files` and `moments`;
+`forgotten_files`.
 """

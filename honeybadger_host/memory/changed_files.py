@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,7 +20,6 @@ from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 
 _FILES_AT_ONCE: Final = 256  # files compared at once, between two pauses
-_PAUSE: Final = 50  # pause after comparing a folder, as a multiple of the time that this took
 _CONSOLIDATED: Final = "data/consolidated"
 _JSON_FOLDERS: Final = ("tasks", "proposals")
 
@@ -40,13 +38,10 @@ class ChangedFiles:
         self._entries = entries
         self._folders: dict[str, int | None] = {}
         """Folder -> its stamp when it was last listed."""
-        self._not_before: dict[str, float] = {}
-        self._groups: set[str] = set()
 
     def touch_folder(self, folder: str) -> None:
         """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
         self._folders.pop(folder, None)
-        self._not_before.pop(folder, None)
 
     def every(self) -> list[str]:
         """Return all documents that exist."""
@@ -78,22 +73,18 @@ class ChangedFiles:
 
     def sweep_changed(self) -> Iterator[None]:
         """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
-        self._touch_gone()
         self._documents.touch_changed()
         files = self._texts()
         for start in range(0, len(files), _FILES_AT_ONCE):
             self._compare(files[start : start + _FILES_AT_ONCE])
         yield
-        now = time.monotonic()
         for folder in self._json_folders():
-            if self._not_before.get(folder, 0.0) <= now and self._folders.get(folder) != self._stamp_of(folder):
+            if self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
-                self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)
 
     def sweep(self) -> Iterator[None]:
         """Touch every document that changed; yield now and then."""
         self._folders.clear()
-        self._not_before.clear()
         yield from self.sweep_changed()
         last = ""
         while names := self._reader.names(last, _FILES_AT_ONCE):
@@ -102,15 +93,6 @@ class ChangedFiles:
                     self._documents.touch(file)
             last = names[-1]
             yield
-
-    def _touch_gone(self) -> None:
-        """Touch the files of groups whose folder was moved away since the last comparison."""
-        before, self._groups = self._groups, set(groups_in(self._home))
-        for group in before - self._groups:
-            folder = f"groups/{group}/"
-            in_use = (one.file for one in self._documents.in_use.every() if one.file.startswith(folder))
-            for file in {*self._reader.names_below(folder), *in_use}:
-                self._documents.touch(file)
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch the files of a folder that changed or are gone since the host last wrote or read them."""

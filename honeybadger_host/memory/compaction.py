@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -188,7 +187,7 @@ def _summary(summary: str, dropped: Iterable[HistoryEntry], limits: CompactionLi
 def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: CompactionLimits) -> str:
     bound = limits.max_summary_characters
     if len(prose) > (most := limits.max_prose_characters if lines else bound):
-        prose = prose[: _boundary(prose, most - len(_SHORTENED))].rstrip() + _SHORTENED
+        prose = prose[: most - len(_SHORTENED)].rstrip() + _SHORTENED
     head = f"{prose}\n\n{HEADER}\n" if prose else f"{HEADER}\n"
     room = bound - len(head)
     if sum(len(line) + 1 for line in lines) > room or left_out:
@@ -229,18 +228,8 @@ def line_of(role: str, content: str) -> str:
     """Return the line of the summary that a message becomes when it is dropped."""
     text = one_line(content[: 8 * PREVIEW_CHARACTERS]).text
     if len(text) > PREVIEW_CHARACTERS:
-        text = text[: _boundary(text, PREVIEW_CHARACTERS)].rstrip() + "..."
+        text = text[:PREVIEW_CHARACTERS].rstrip() + "..."
     return f"- {one_line(role).text[:_ROLE_CHARACTERS]}: {text}"
-
-
-def _boundary(text: str, at: int) -> int:
-    """Return `at`, or a little less if a cut there would separate a letter from its accent, or parts of an emoji."""
-    for position in range(at, max(0, at - 16), -1):
-        joined = text[position - 1] == "\u200d" or text[position : position + 1] in ("\u200d", "\ufe0f")
-        accent = text[position : position + 1]
-        if not joined and not (accent and unicodedata.combining(accent)):
-            return position
-    return at
 
 
 def _left_out(count: int) -> str:

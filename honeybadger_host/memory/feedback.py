@@ -66,7 +66,7 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
         if opened is None:
             return []
         fd, size = opened
-        for byte, _, line in lines_back(fd, size):
+        for byte, line in lines_back(fd, size):
             if len(found) == most or byte < size - _MAX_BYTES:
                 break
             if not line.strip():

@@ -26,9 +26,6 @@ Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; i
 MARK: Final = "honeybadger"
 # Members that follow from the log of the session; nobody sets them.
 DERIVED: Final = ("recent_history", "tool_stats", "token_usage", MARK)
-MAX_TOOL_NAMES: Final = 500
-# Counts the calls of all further tools: senders choose names, and the file must not grow with them.
-OTHER_TOOLS: Final = "(other)"
 READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
@@ -81,8 +78,7 @@ class ToolStats(Edited):
         """Return the statistics with more calls: (tool, how often)."""
         by_tool, total = dict(self.by_tool), self.total_calls
         for tool, times in calls:
-            name = tool if tool in by_tool or len(by_tool) < MAX_TOOL_NAMES else OTHER_TOOLS
-            by_tool[name] = _sum(by_tool.get(name, 0), times)
+            by_tool[tool] = _sum(by_tool.get(tool, 0), times)
             total = _sum(total, times)
         failed = _sum(self.failures, failures)
         return self.model_copy(update={"total_calls": total, "by_tool": by_tool, "failures": failed})

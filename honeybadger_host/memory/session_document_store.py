@@ -38,7 +38,7 @@ from honeybadger_host.memory.session_document import (
     with_derived_of,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import Mark, Window, read_window, turns_file
+from honeybadger_host.memory.turn_log import Mark, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
@@ -48,9 +48,6 @@ log = structlog.get_logger()
 WRITE_OUT_SECONDS = 2.0  # seconds after the last turn until the file has it, too
 # Newest turns of the log that are folded into a document at most; older ones are only counted in the summary.
 _MAX_BEHIND: Final = 1000
-_LAST_WRITES_SECONDS: Final = 3.0
-# A file system may give a file a later time, for which no calendar has a date.
-_LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,12 +356,8 @@ class Sessions:
         return True
 
     def write_out_all(self) -> None:
-        """Write all files that lack turns, for a few seconds before the host ends; the logs have the rest."""
-        until = self._clock() + _LAST_WRITES_SECONDS
+        """Write all files that lack turns, before the host ends."""
         for key in list(self._lagging):
-            if self._clock() > until:
-                log.warning("session.write_failed", waiting=len(self._lagging), error="no time left")
-                return
             self._write_out(key)
 
     def _write_out(self, key: tuple[str, str]) -> None:
@@ -376,18 +369,15 @@ class Sessions:
 
     def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
         """Return the document with a mark that fits the log, and the turns after it."""
-        window = self._turn_logs.load(group, session)
-        covered = _covered(document, window)
+        newest = self._turn_logs.load(group, session).last_number
+        covered = document.turns or 0
+        if covered > newest:  # the log was removed and began again
+            covered = 0
         base = document if document.turns == covered else document.up_to(covered)
-        missing = window.last_number - covered
-        if missing <= 0:
+        if covered == newest:
             return base, []
-        turns: Sequence[Turn] = window.turns
-        if missing > len(turns):
-            with contextlib.suppress(OSError):  # the window was read from it a moment ago
-                turns = read_window(self._home / turns_file(group, session), min(missing, _MAX_BEHIND)).turns
-        behind = [turn for turn in turns if turn.number > covered]
-        return with_left_out(base, missing - len(behind), self.limits) if missing > _MAX_BEHIND else base, behind
+        behind = [*self._turn_logs.since(group, session, covered, _MAX_BEHIND)]
+        return with_left_out(base, newest - covered - _MAX_BEHIND, self.limits), behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
         """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""
@@ -406,25 +396,10 @@ def _session_of(file: str) -> tuple[str, str]:
             return "", ""
 
 
-def _covered(document: SessionDocument, window: Window) -> int:
-    """Return the number of the last turn of the log that is in a document.
-
-    The file may not say it, because a person wrote it, or name a turn that the log no longer has. Then the time of its
-    newest message decides.
-    """
-    if document.turns is not None and document.turns <= window.last_number:
-        return document.turns
-    if not document.recent_history:
-        return 0
-    newest = document.recent_history[-1].timestamp
-    later = [turn.number for turn in window.turns if int(turn.at.timestamp()) > newest]
-    return min(later) - 1 if later else window.last_number
-
-
 def _files_in(folder: Path, end: str) -> Iterator[tuple[str, float]]:
     """Yield (name without end, seconds since the epoch of its last change) of the plain files of a folder."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name.removesuffix(end)
             if name != entry.name and SESSION.fullmatch(name) and entry.is_file(follow_symlinks=False):
-                yield name, min(max(entry.stat(follow_symlinks=False).st_mtime, 0.0), _LAST_SECOND)
+                yield name, max(entry.stat(follow_symlinks=False).st_mtime, 0.0)

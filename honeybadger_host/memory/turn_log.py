@@ -6,7 +6,6 @@ more than a short one. A line that is not a turn never hides the others: it is s
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
@@ -22,24 +21,18 @@ from pydantic import Field
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.files.file_cache import is_young
-from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
+from honeybadger_host.files.safe_files import Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
-# A longer line is nothing that the host wrote: twice what the largest request can make of one.
-MAX_LINE_LENGTH: Final = 32 * 1024 * 1024
 _BLOCK: Final = 64 * 1024
 
 
-def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
-
-    A line longer than `MAX_LINE_LENGTH` is cut there, so memory never holds more than one such line.
-    """
+def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file from the last to the first, each with the place where it begins."""
     start = size
     parts: list[bytes] = []  # of a line that begins before `start`, the last part first
-    length = 0
     while start > 0:
         block = os.pread(fd, min(_BLOCK, start), max(0, start - _BLOCK))
         start = max(0, start - _BLOCK)
@@ -48,18 +41,15 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
         for part in reversed(lines):
             byte -= len(part)
             parts.append(part)
-            yield byte, length + len(part), b"".join(reversed(parts))
+            yield byte, b"".join(reversed(parts))
             byte -= 1
-            parts, length = [], 0
-        length += len(head)
-        parts = [*parts, head] if length <= MAX_LINE_LENGTH else [head]
-    yield 0, length, b"".join(reversed(parts))
+            parts = []
+        parts.append(head)
+    yield 0, b"".join(reversed(parts))
 
 
 log = structlog.get_logger()
 
-# Bytes of the end of a log that are searched for turns, which takes 1 s; a log without a turn there counts as empty.
-_MAX_TAIL_LENGTH: Final = 256 * 1024 * 1024
 # Highest number of a turn, so that later numbers still fit what every JSON reader keeps.
 _LAST_NUMBER: Final = 10**15
 
@@ -227,21 +217,19 @@ class Window:
 
 
 def read_window(path: Path, size: int) -> Window:
-    """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError."""
+    """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError, NotRegular."""
     seen_ns = time.time_ns()
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:
         return Window((), 0, 0, None)
-    except NotRegular as error:
-        raise OSError(errno.EINVAL, f"it is {error}") from None
     with closing_fd(fd):
         turns: list[Turn] = []
         marks: list[Mark] = []
         fault = ""
         skipped = last = 0
-        for byte, length, line in lines_back(fd, status.st_size):
-            if len(turns) == size or status.st_size - byte > _MAX_TAIL_LENGTH:
+        for byte, line in lines_back(fd, status.st_size):
+            if len(turns) == size:
                 break
             if not line.strip():
                 continue
@@ -249,8 +237,6 @@ def read_window(path: Path, size: int) -> Window:
                 marks.append(mark)
                 continue
             try:
-                if length > len(line):
-                    raise ValueError(f"it has {length} bytes, a turn has at most {MAX_LINE_LENGTH}")
                 turn = parse_turn(line)
                 last = max(last, turn.number)
                 if not is_withdrawn(turn.number, marks):
@@ -274,13 +260,14 @@ class KeyedLine:
 
 
 def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, KeyedLine]:
-    """Return key -> its turn, for those of `keys` that a log has. It reads the whole log. Raises OSError."""
+    """Return key -> its turn, for those of `keys` that a log has. It reads the whole log.
+
+    Raises OSError, NotRegular.
+    """
     try:
         fd, _ = open_plain(path)
     except FileNotFoundError:
         return {}
-    except NotRegular as error:
-        raise OSError(errno.EINVAL, f"it is {error}") from None
     found: dict[str, KeyedLine] = {}
     wanted = {key.encode() for key in keys}
     with open(fd, "rb") as file:
@@ -309,18 +296,19 @@ class LoggedTurn:
 
 
 def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
-    """Yield the turns of a log between two numbers; other lines are skipped. Raises OSError."""
+    """Yield the turns of a log between two numbers; other lines are skipped.
+
+    Raises OSError, NotRegular.
+    """
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:
         return
-    except NotRegular as error:
-        raise OSError(errno.EINVAL, f"it is {error}") from None
     with open(fd, "rb") as file:
         lines: Iterable[bytes] = file
         marks: list[Mark] = []
         if newest_first:
-            lines = (line for _, _, line in lines_back(fd, status.st_size))
+            lines = (line for _, line in lines_back(fd, status.st_size))
         else:
             marks = [mark for line in file if (mark := parse_mark(line)) is not None][::-1]
             file.seek(0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.documents.merge_json import object_in
+from honeybadger_host.documents.merge import object_in
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.reader import read_turns_behind

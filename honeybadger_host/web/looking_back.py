@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from honeybadger_host.documents.history import Blamed, blame_of
 from honeybadger_host.errors import NotFound
 from honeybadger_host.journal.changes import ABSENT, NOTE_EDITED, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.journal.edits import LINE_KINDS, edit_of, hunks_of
@@ -19,7 +20,6 @@ from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_
 from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_log, why_never_undone
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.blame import Blamed, blame_of
 from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS

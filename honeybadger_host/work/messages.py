@@ -126,4 +126,4 @@ def _lines(fd: int, start: int) -> Iterator[bytes]:
 
 def _newest_first(fd: int, size: int) -> Iterator[bytes]:
     """Yield the complete lines, the last one first."""
-    return (line for _, _, line in islice(lines_back(fd, size), 1, None))
+    return (line for _, line in islice(lines_back(fd, size), 1, None))

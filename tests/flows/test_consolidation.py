@@ -19,7 +19,7 @@ from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.curation.asking import ATTEMPTS
-from honeybadger_host.memory.watermarks import kept_turns
+from honeybadger_host.memory.turn_log_store import kept_turns
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served

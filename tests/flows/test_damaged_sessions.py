@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,10 +143,3 @@ def test_a_wrong_member_waits_for_whoever_mends_it(
     assert [entry.content for entry in loaded.recent_history] == ["Hello", "Hi"]
     wait_for(lambda: orjson.loads(document.read_bytes())["facts"] == loaded.facts)
     assert orjson.loads(document.read_bytes())["mine"] == "kept"
-
-
-def test_a_time_stamp_of_no_calendar_hides_no_session(home: Path, host: HostProcess, client: MakeClient) -> None:
-    agent = client()
-    agent.append_turn("user", "Hello")
-    os.utime(home / LOG, (2**38, 2**38))
-    assert [row.session for row in agent.list_sessions().sessions] == ["main"]

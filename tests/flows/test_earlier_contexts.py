@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from honeybadger_host.text.phrases import Phrases
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.world import script
-from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli
 from tests.people import looking, newest_edit, settle
 
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
@@ -153,38 +151,3 @@ def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -
     shown = stranger.do("c1", "get_context")
     other = RawSender(host.home, "other", "stranger").make()
     assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
-
-
-def test_recalled_talk_and_notes_are_shown_again(host: HostProcess, stranger: RawSender) -> None:
-    _said(stranger, "t1", "The weasel moved to Lisbon")
-    stranger.do("n1", content="The weasel eats Gouda")
-    memory = host.home / "groups/main/MEMORY.md"
-    memory.write_text(memory.read_text().replace("eats Gouda", "eats old Gouda"))
-    newest_edit(host.home, "MEMORY.md")
-    message = "What does the weasel of caroline eat, and did it move to Lisbon?"
-    shown = wait_for(
-        lambda: found if "old Gouda" in (found := _asked(stranger, message))["system"] else None, what="the edit"
-    )
-    assert shown is not None
-    assert {row["kind"] for row in shown["recalled"]} == {"turn", "note"}
-    (line,) = [line for line in shown["system"].splitlines() if "old Gouda" in line]
-    assert not line.split("): ")[0].endswith("stranger")
-
-    _said(stranger, "t2", "The weasel of caroline moved to Porto")
-    memory.write_text("The weasel eats all\n")
-    newest_edit(host.home, "MEMORY.md")
-    again = stranger.do("c9", "get_context", as_of=shown["hash"])
-    assert again["as_of"] == {**again["as_of"], "is_identical": True, "why": []}
-    assert again["system"] == shown["system"]
-
-
-def _asked(stranger: RawSender, message: str) -> dict[str, Any]:
-    return stranger.do(f"c{next(_NUMBERS)}", "get_context", message=message, parts=["recalled"])
-
-
-def _said(stranger: RawSender, stem: str, content: str) -> None:
-    payload = {"role": "user", "sender": "caroline", "content": content}
-    assert stranger.ask(stem, request(stem, "append_turn", session="spring", payload=payload))["ok"]
-
-
-_NUMBERS = itertools.count(100)

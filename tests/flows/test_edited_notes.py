@@ -108,26 +108,6 @@ def test_a_note_is_pinned_and_stays_its_authors(stood: HostProcess, operator: Ra
     assert id_of(stood, "called Mimi") == old
 
 
-def test_of_two_note_editors_the_second_is_refused(
-    stood: HostProcess, operator: RawSender, stranger: RawSender
-) -> None:
-    id_ = id_of(stood, "likes tea")
-    assert_refused(stranger.ask("s", request("s", "edit_note", payload={"id": id_, "content": "x"})), "forbidden")
-    stems = ("e1", "e2")
-    for stem in stems:  # at once: perhaps in one batch
-        operator.drop(stem, request(stem, "edit_note", payload={"id": id_, "content": f"likes {stem}"}))
-    replies = [operator.reply(stem) for stem in stems]
-    assert [reply["ok"] for reply in replies] == [True, False], replies
-    assert_refused(replies[1], "conflict")
-    assert "likes e1" in stranger.memory_text()
-    assert "likes e2" not in stranger.memory_text()
-
-
-def test_a_note_just_said_can_be_edited(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
-    stranger.do("n9", content="just said")
-    assert edit(operator, "e1", id_of(stood, "just said"), "said again")["ok"]
-
-
 def test_forged_structure_is_escaped_and_a_credential_removed(
     stood: HostProcess, operator: RawSender, stranger: RawSender
 ) -> None:

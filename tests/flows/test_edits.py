@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,13 @@ from honeybadger_host.journal.reader import LogFilter
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
-from tests.people import edits_in, grow_old, looking, save, settle
+from tests.people import edits_in, looking, save, settle
 
 
 def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
     """Return the edits of a group, oldest first."""
     rows = json.loads(cli_text("log", group, "--json", "--limit", "1000", home=home) or "[]")
     return [row for row in rows if row["kind"].startswith("edit")][::-1]
-
-
-def wait_until_kept(home: Path, is_kept: Callable[[EditReader], bool]) -> None:
-    """Wait until the journal has a look at files that only the host changed: with an edit it is kept at once."""
-    reader = EditReader(home / JOURNAL_FILE)
-    for number in range(1, 20):
-        (home / "groups" / "other" / "CLAUDE.md").write_text(f"{number}\n")
-        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter("other"))) >= number, what="an edit")  # noqa: B023
-        if is_kept(reader):
-            return
-    raise AssertionError("it is not kept with any of the edits")
 
 
 def edits(home: Path, count: int, group: str = "main") -> list[dict[str, Any]]:
@@ -53,7 +41,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     (home / "groups" / "main").mkdir(exist_ok=True)
     (home / "groups" / "main" / "CLAUDE.md").write_text("# Keeper\nBe brief.\n")
     (home / "groups" / "other").mkdir()
-    host = looking(make_host(AT_ONCE))
+    host = looking(make_host({**AT_ONCE, "documents.in_use._KEEP_SECONDS": 0.2}))
     stranger.do("n", content="likes tea")
     stranger.do("e", "save_memory", content="likes cake", name="cake")
     return host
@@ -61,7 +49,8 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
 
 def test_edits_are_in_the_log_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
-    wait_until_kept(home, lambda reader: bool(reader.seen(["groups/main/MEMORY.md"])))
+    reader = EditReader(home / JOURNAL_FILE)
+    wait_for(lambda: reader.seen(["groups/main/MEMORY.md"]), what="a mark of the note's file")
     settle(home)
     (group / "CLAUDE.md").write_text("# Keeper\nBe kind.\nBe brief.\n")
     (first,) = edits(home, 1)
@@ -97,19 +86,12 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     wait_for(lambda: run_cli("undo", 1, home=stood.home).returncode == 0, what="an undone note")
     (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edit.\n")
     assert [told(edit)[2] for edit in edits(stood.home, 1)] == ["groups/main/CLAUDE.md"]
-    wait_until_kept(stood.home, lambda reader: (reader.looked_at() or 0) >= 64)
+    reader = EditReader(stood.home / JOURNAL_FILE)
+    wait_for(lambda: (reader.looked_at() or 0) >= 64, what="marks of all files")
     stood.stop()
     stood.start()
     (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edits.\n")
     edits(stood.home, 2)
-
-
-def test_a_group_moved_away_is_recorded_as_removed(stood: HostProcess, tmp_path: Path) -> None:
-    grow_old()
-    stood.home.joinpath("groups/main").rename(tmp_path / "elsewhere")
-    moved = {edit["file"].rpartition("/")[0] for edit in edits(stood.home, 3)}
-    assert moved == {"groups/main", "groups/main/memory/general"}
-    assert {edit["kind"] for edit in edits(stood.home, 3)} == {"edit_removed"}
 
 
 def test_removing_an_entry_just_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:

@@ -186,19 +186,6 @@ def test_an_edit_of_a_large_file_cannot_be_undone(stood: HostProcess) -> None:
     assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
 
 
-def test_an_edit_is_undone_once_without_a_host(stood: HostProcess, stranger: RawSender) -> None:
-    before = stranger.memory_text()
-    stranger.memory.write_text("Above.\n" + before)
-    edit = newest_edit(stood.home, "MEMORY.md")
-    stood.stop()
-    told = cli_json("undo", edit.seq, home=stood.home)
-    assert told == {"seq": edit.seq + 1, "group": "main", "file": "MEMORY.md", "did": "put_back"}
-    assert stranger.memory_text() == before
-    assert "is left to be undone in groups/main/MEMORY.md (changes since" in cli_error(
-        "undo", edit.seq, home=stood.home
-    )
-
-
 @pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])
 def test_an_edit_of_a_global_file_is_undone(stood: HostProcess, file: str) -> None:
     home = stood.home

@@ -145,17 +145,3 @@ def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
         assert not there.search_memory("terrarium").hits
         cli_json("undo", withdrawal(other), home=other)
         assert standing(there) == [1, 2, 3, 4]
-
-
-def test_an_earlier_context_has_turns_withdrawn_later(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    say(agent, SAID)
-    before = agent.get_context("Where do we meet?")
-    agent.withdraw_turns(3)
-    after = agent.get_context("Where do we meet?")
-    assert ("terrarium" in before.system, "terrarium" in after.system) == (True, False)
-    for context in (before, after):
-        past = agent.get_context(as_of=context.hash)
-        assert past.system == context.system
-        assert past.as_of is not None
-        assert past.as_of.is_identical

@@ -18,7 +18,7 @@ from honeybadger_host.curation import dreams, enrichment, snapshot
 from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.handlers import undo
-from honeybadger_host.memory import watermarks
+from honeybadger_host.memory import turn_log_store
 from honeybadger_host.settings import Consolidation, History
 from tests.hosting import HostProcess
 
@@ -152,7 +152,7 @@ def test_a_pages_figure_is_that_of_the_code(page: str, told: str) -> None:
 
 
 def test_the_newest_ten_turns_or_half_a_window_stay() -> None:
-    assert [watermarks.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
+    assert [turn_log_store.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
     assert enrichment._MIN_SENTENCES == 3
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import structlog
 
@@ -20,15 +19,9 @@ from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import kind_of
-from honeybadger_host.journal.changes import fingerprint
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of
 
 log = structlog.get_logger()
-
-_LOOK_AGAIN_SECONDS: Final = 5.0  # listing a folder of 100,000 entries takes 40 ms, and every save changes it
-# A look waits at least this many times as long as the last one took: 40 s for a million entries.
-_LOOK_PAUSE: Final = 20
-_MAX_REPORTED: Final = 10_000
 
 
 class EntryFiles:
@@ -45,20 +38,19 @@ class EntryFiles:
         """Folder -> whether it must be listed again, and the names of the folders in it."""
         self._folders: dict[str, list[str]] = {}
         """Group -> its folders, below the home folder, as last seen."""
-        self._look_again_at: dict[str, float] = {}
         self._spelled: dict[tuple[str, str], str] = {}
         """(group, category in lower case) -> its first spelling."""
-        self._reported: dict[str, int] = {}
-        """File -> fingerprint of the bytes that were reported as malformed."""
 
     # ------------------------------------------------------------------------------------------------------ finding
 
     def find(self, group: str, entry_id: str) -> list[str]:
-        """Return the files of an id: none, one, or several if a person copied it to another category."""
+        """Return the files of an id: none, one, or several if a person copied it to another category.
+
+        A folder that a person has just made is known from the next sweep on, or when there is no such file elsewhere.
+        """
         name = f"{entry_id}.json"
         with self._lock:
-            is_fresh = time.monotonic() < self._look_again_at.get(group, 0.0)
-            found = self._with_file(group, name) if is_fresh else []
+            found = self._with_file(group, name)
             if not found:
                 self._look(group)
                 found = self._with_file(group, name)
@@ -126,14 +118,11 @@ class EntryFiles:
 
     def _look(self, group: str) -> None:
         """Find the folders of a group. Only folders that changed are listed again."""
-        begun = time.monotonic()
         self._folders[group] = []
         for folder in self._walk(memory_folder(group)):
             self._folders[group].append(folder)
             category = folder.removeprefix(memory_folder(group)).lstrip("/")
             self._spelled.setdefault((group, category.lower()), category)
-        ended = time.monotonic()
-        self._look_again_at[group] = ended + max(_LOOK_AGAIN_SECONDS, _LOOK_PAUSE * (ended - begun))
 
     def _walk(self, folder: str) -> Iterator[str]:
         path = self.home / folder
@@ -158,14 +147,9 @@ class EntryFiles:
     # ------------------------------------------------------------------------------------------------------ reading
 
     def parse(self, file: str, data: bytes) -> Entry:
-        """Return the entry in a file. Raises ValueError, which is logged once for each content of the file."""
+        """Return the entry in a file. Raises ValueError, which is logged."""
         try:
             return parse_entry(data, file)
         except ValueError as error:
-            with self._lock:
-                if self._reported.get(file) != fingerprint(data):
-                    if len(self._reported) >= _MAX_REPORTED:
-                        self._reported.clear()
-                    self._reported[file] = fingerprint(data)
-                    log.warning("entry.skipped", file=file, why=str(error))
+            log.warning("entry.skipped", file=file, why=str(error))
             raise

@@ -16,8 +16,7 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 
 
 @pytest.fixture

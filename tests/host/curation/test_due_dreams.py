@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_host.curation.dreams import DueDreams
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark
+from honeybadger_host.memory.turn_log_store import Watermark, dreamt_file, dump_watermark
 from honeybadger_host.work.times import Cron
 
 MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)

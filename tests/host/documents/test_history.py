@@ -7,13 +7,22 @@ import random
 import orjson
 import pytest
 
-from honeybadger_host.documents.history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
+from honeybadger_host.documents.history import (
+    BEFORE,
+    NOT_KEPT,
+    NOT_YET,
+    Origin,
+    Past,
+    blame_lines,
+    blame_members,
+    read_past,
+    version_at,
+)
 from honeybadger_host.handlers.undo import put_back, undone_edit
 from honeybadger_host.journal.changes import ABSENT, FileWritten, fingerprint
 from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
 from tests.host.documents.recorded import ENTRY, Recorded
 from tests.host.documents.world import MEMORY, World
 

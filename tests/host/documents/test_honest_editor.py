@@ -8,9 +8,9 @@ import stat
 import pytest
 
 from honeybadger_host.documents import rendering
-from honeybadger_host.documents.history import edit_note, removal_of, remove_notes
+from honeybadger_host.documents.history import remove_notes
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.changes import FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note
 
 
@@ -65,30 +65,6 @@ def test_deletions_stay_and_changes_appear_once(world: World) -> None:
     assert world.text == note("a") + note("d")
 
 
-def test_the_newest_note_stays_deleted_without_its_heading(world: World) -> None:
-    world.add("a")
-    world.add("b")
-    world.look(seconds=5)
-    left = world.text.replace(b"- b\n", b"")
-    world.save(left)
-    world.look()
-    assert world.text == left
-
-
-def test_the_newest_note_stays_deleted_after_other_edits(world: World) -> None:
-    world.add("a")
-    buffer = world.text
-    world.add("b")
-    world.passed += 60
-    world.save(buffer + b"Mine.\n")
-    world.look()
-    world.save(world.text.replace(b"- a", b"- green a"))
-    world.look()
-    world.save(world.text.replace(note("b"), b""))
-    world.look()
-    assert world.text == note("green a") + b"Mine.\n"
-
-
 def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
     world.add("a")
     buffer = world.text + b"Mine.\n"
@@ -140,22 +116,6 @@ def test_a_checkout_wins_and_a_newer_note_stays(world: World) -> None:
     assert world.text == note("a") + note("d")
 
 
-def test_a_checkout_is_not_the_rest_of_a_save_before_another(world: World) -> None:
-    world.add("a")
-    old = world.text
-    world.add("b")
-    buffer = b"Mine.\n" + world.text
-    world.add("c")
-    world.save(buffer)
-    world.look(seconds=3)
-    merged = world.text
-    assert merged == buffer + note("c")
-    for text in (old, merged):
-        world.save(text)
-        world.look(seconds=3)
-        assert world.text == text
-
-
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)
@@ -167,35 +127,6 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.kill()
     world.look()
     assert world.text == note("b")
-
-
-def test_a_note_that_no_file_had_outlives_its_removal(world: World) -> None:
-    """The host notices the removal late, as on a busy machine."""
-    world.add("a")
-    world.look(seconds=60)
-    world.path.unlink()
-    rows = world.commit(Added.of("note", "main", note("b")))
-    world.passed += 60
-    world.projections.write(rows)
-    world.look(seconds=60)
-    assert world.text == note("b")
-    world.kill()
-    world.look()
-    assert world.text == note("b")
-
-
-def test_a_note_that_no_file_had_outlives_a_checkout(world: World) -> None:
-    world.add("a")
-    old = world.text
-    world.look(seconds=60)
-    world.add("b")
-    world.look(seconds=60)
-    world.save(old)
-    rows = world.commit(Added.of("note", "main", note("c")))
-    world.passed += 60
-    world.projections.write(rows)
-    world.look(seconds=60)
-    assert world.text == note("a") + note("c")
 
 
 def test_a_merge_that_a_kill_cut_short_is_finished_later(world: World) -> None:
@@ -276,19 +207,6 @@ def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
     assert world.text == note("a") + note("c")
 
 
-def test_a_removed_note_returns_before_a_changed_one(world: World) -> None:
-    world.add("a", "b", "c")
-    world.look()
-    rows = world.commit(removal(world, "b"))
-    world.projections.write(rows)
-    world.look()
-    changed = b"\n## Notes (operator, 2026-11-21 07:00)\n- see\n"
-    place = len(note("a")), len(world.text)
-    world.projections.write(world.commit(edit_note("main", MEMORY, world.text, place, changed)))
-    removed = removal_of(world.journal.path, rows[0])
-    assert removed.undone(world.text, removed.notes) == note("a") + note("b") + changed
-
-
 def test_a_text_unwritten_by_a_kill_is_nobodys_edit(world: World) -> None:
     world.save(b"# Keeper\n")
     world.look()
@@ -364,17 +282,6 @@ def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:
     assert world.text == older.replace(b"- a", b"- apple")
     world.kill()
     assert not world.look()
-
-
-def test_unread_notes_go_with_their_blank_lines(world: World) -> None:
-    world.add("a")
-    older = world.text
-    world.add("b", "c")
-    world.look(seconds=60)
-    world.add("d")
-    world.save(older)
-    (edit,) = world.look()
-    assert (edit.unread, edit.removed, world.text) == (2, 6, older + note("d"))
 
 
 def test_deleting_older_notes_means_they_were_read(world: World) -> None:

@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.documents.merge_json import merge_json
+from honeybadger_host.documents.history import blame_members
+from honeybadger_host.documents.merge import merge_json
 from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.blame import blame_members
 from tests.host.documents.recorded import ENTRY
 from tests.host.documents.world import World
 
@@ -46,30 +46,6 @@ def test_objects_are_merged_by_member(
     base: dict[str, object], newest: dict[str, object], saved: dict[str, object], merged: dict[str, object]
 ) -> None:
     assert orjson.loads(merge_json(dumped(**base), dumped(**newest), dumped(**saved))) == merged
-
-
-@pytest.mark.parametrize(
-    ("versions", "saved", "merged"),
-    [
-        (
-            [{"t": []}, {"t": ["x"], "a": 1}, {"t": ["x", "y"], "a": 2}],
-            {"t": [], "a": 1, "b": 3},
-            {"t": ["y"], "a": 2, "b": 3},
-        ),
-        ([{"status": "open", "at": 1}, {"status": "done", "at": 2}], *[{"status": "open", "at": 2}] * 2),
-        ([{"t": ["a dog"]}, {"t": ["a dog", "likes tea"]}], *[{"t": ["a dog", "likes green tea"]}] * 2),
-        ([{}, {"t": ["likes tea"]}], {"t": ["has a dog"]}, {"t": ["has a dog", "likes tea"]}),
-    ],
-)
-def test_a_save_is_merged_against_the_version_read(
-    world: World, versions: list[dict[str, object]], saved: dict[str, object], merged: dict[str, object]
-) -> None:
-    for version in versions:
-        write(world, dumped(**version))
-        world.look(ENTRY)
-    world.save(dumped(**saved), file=ENTRY)
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == merged
 
 
 def test_a_change_decided_upon_a_save_keeps_the_save(world: World) -> None:
@@ -150,25 +126,3 @@ def test_a_save_in_place_is_not_taken_for_torn(world: World) -> None:
         editor.write(dumped(content="green tea"))
     world.look(ENTRY)
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 1}
-
-
-def test_an_older_text_continued_keeps_a_member_set_again(world: World) -> None:
-    write(world, dumped(n=1, drink="tea"))
-    world.look(ENTRY)
-    world.save(dumped(n=1, food="cake"), file=ENTRY)
-    world.look(ENTRY)
-    write(world, dumped(n=1, food="cake", drink="milk"))
-    world.look(ENTRY)
-    world.save(dumped(n=1, place="home"), file=ENTRY)  # from the buffer of the save before
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"n": 1, "place": "home", "drink": "milk"}
-
-
-def test_a_file_that_a_person_made_keeps_what_came_later(world: World) -> None:
-    world.save(dumped(n=1), file=ENTRY)
-    world.look(ENTRY)
-    write(world, dumped(n=1, drink="milk"))
-    world.look(ENTRY)
-    world.save(dumped(n=1, place="home"), file=ENTRY)
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"n": 1, "place": "home", "drink": "milk"}

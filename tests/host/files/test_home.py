@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.errors import HomeError, HomeLocked
+from honeybadger_host.errors import HomeError
 from honeybadger_host.files.home import HomeLock, check_home, is_served, make_home, read_holder
 
 
@@ -52,19 +52,6 @@ def test_what_is_no_home_is_neither_served_nor_filled(tmp_path: Path, what: str)
     with pytest.raises(HomeError, match="honeybadger-host init"):
         check_home(home)
     assert not home.is_dir() or os.listdir(home) == []
-
-
-def test_a_second_host_hears_who_holds_the_home(home: Path) -> None:
-    lock = HomeLock(home)
-    lock.sign("abc")
-    assert is_served(home)
-    with pytest.raises(HomeLocked, match=f"process {os.getpid()} on "):
-        HomeLock(home)
-    lock.release()
-    assert not is_served(home)
-    again = HomeLock(home)
-    assert again.previous.journal == "abc"
-    again.release()
 
 
 def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:

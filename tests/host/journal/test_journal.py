@@ -7,7 +7,6 @@ import hashlib
 import os
 import resource
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,31 +70,6 @@ def content(path: Path) -> tuple[list[int], list[int]]:
 # -------------------------------------------------------------------------------------------------------------- commits
 
 
-def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
-    first = Journal.open(path)
-    assert (first.next_seq, first.committed_seq, first.projected_seq) == (1, 0, 0)
-    first.commit([row(1), row(2)], [receipt(1), receipt(2)])
-    assert first.committed_seq == 2
-    first.close()
-
-    second = reopened(path, first.identity)
-    assert second.identity == first.identity
-    assert (second.next_seq, second.committed_seq, second.last_at) == (3, 2, 1002)
-    assert list(second.unprojected()) == [row(1), row(2)]
-    second.close()
-
-
-def test_a_reader_sees_what_is_committed_and_nothing_else(journal: Journal, path: Path) -> None:
-    journal._writer.execute("BEGIN IMMEDIATE")
-    journal._writer.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(1))
-    assert journal.receipts_of("main", "user", ["r1"]) == {}
-    assert content(path) == ([], [])
-    journal._writer.execute("ROLLBACK")
-    journal.commit([row(1)], [receipt(1)])
-    assert journal.receipts_of("main", "user", ["r1"]) == {"r1": (hashlib.sha256(b"x").digest(), b"reply 1")}
-    assert content(path) == ([1], [1])
-
-
 def test_a_batch_with_a_known_receipt_changes_nothing(journal: Journal, path: Path) -> None:
     journal.commit([row(1)], [receipt(1)])
     with pytest.raises(JournalError):
@@ -139,28 +113,6 @@ def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
     assert journal.receipts_of("k", "user", ["same"])["same"][1] == b"reply 3"
 
 
-def test_a_receipt_is_found_during_an_open_query(journal: Journal) -> None:
-    """One connection has one view of the file as long as any of its statements is not read to its end."""
-    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20000)"
-    ending = threading.Event()
-
-    def read() -> None:
-        while not ending.is_set():
-            journal.rows(f"{numbers} SELECT x, (SELECT count(*) FROM changes) FROM n", ())
-
-    reading = threading.Thread(target=read)
-    reading.start()
-    try:
-        for number in range(1, 100):
-            ids = [f"r{number:03}"]
-            journal.receipts_of("main", "user", ids)
-            journal.commit([row(number, request=ids[0])], [receipt(number, request=ids[0])])
-            assert [*journal.receipts_of("main", "user", ids)] == ids
-    finally:
-        ending.set()
-        reading.join()
-
-
 @pytest.mark.parametrize("asks_first", [True, False])
 def test_ids_are_found_in_any_order(path: Path, asks_first: bool) -> None:
     ids = ["m", "a", "z", "Z", "0", "m.1", "m-1", "m_1", "019", "zz", "zzz"]
@@ -174,11 +126,6 @@ def test_ids_are_found_in_any_order(path: Path, asks_first: bool) -> None:
     second = reopened(path)
     assert second.receipts_of("main", "user", [*ids, "absent"]).keys() == set(ids)
     second.close()
-
-
-def test_a_full_batch_of_ids_is_looked_up(journal: Journal) -> None:
-    journal.commit([row(1)], [receipt(number, request=f"r{number}") for number in range(1, 513)])
-    assert len(journal.receipts_of("main", "user", [f"r{number}" for number in range(1, 513)])) == 512
 
 
 def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journal, path: Path) -> None:
@@ -316,15 +263,6 @@ def test_a_groups_log_is_read_beside_a_host(journal: Journal, path: Path) -> Non
     assert read_log(path, LogFilter("nobody"), 100) == []
 
 
-def test_the_log_is_read_from_an_oddly_named_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "50% off? #1 &mode=rwc"
-    folder.mkdir()
-    journal = Journal.open(folder / "journal.db")
-    journal.commit([row(1)], [receipt(1)])
-    assert read_log(folder / "journal.db", LogFilter("main"), 5) == [row(1)]
-    journal.close()
-
-
 def test_reading_the_log_makes_no_journal(path: Path) -> None:
     with pytest.raises(JournalError, match=r"cannot read .*journal\.db"):
         read_log(path, LogFilter("main"), 5)
@@ -362,17 +300,6 @@ def test_a_journal_cut_short_is_refused(path: Path) -> None:
     journal.close()
     os.truncate(path, 3 * 4096)
     assert "damaged" in refused(path, journal.identity)
-
-
-def test_damage_in_the_middle_is_found_when_read(path: Path) -> None:
-    journal = Journal.open(path)
-    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
-    journal.close()
-    with path.open("r+b") as file:
-        file.seek(5 * 4096)
-        file.write(os.urandom(20 * 4096))
-    with pytest.raises(JournalError, match="damaged"), contextlib.closing(reopened(path)) as again:
-        list(again.unprojected())
 
 
 def test_another_programs_database_is_refused_and_not_touched(path: Path) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from honeybadger_host.memory.compaction import (
     HEADER,
-    PREVIEW_CHARACTERS,
     CompactionLimits,
     compact,
     with_left_out,
@@ -98,22 +97,6 @@ def test_an_oversized_newest_message_is_cut_and_marked(character: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- the summary
-
-
-@pytest.mark.parametrize(
-    "text", ["é" * 300, "日本語" * 100, "🦡" * 150, "e\u0301" * 200, "👩\u200d👩\u200d👧" * 40, "a" * 99 + "é" * 9]
-)
-def test_a_preview_never_cuts_a_character_in_two(text: str) -> None:
-    """Upstream cut at byte 100 and panicked inside a character, with the messages already gone."""
-    over = document(said(1, text), *(said(number) for number in range(2, 52)))
-    summary = compact(over, NOW, SEED).document.long_term_summary
-    line = summary.split("\n")[1]
-    assert line.startswith("- user: ")
-    preview = line.removeprefix("- user: ").removesuffix("...")
-    assert text.startswith(preview)
-    assert PREVIEW_CHARACTERS - 16 <= len(preview) <= PREVIEW_CHARACTERS
-    assert not text[len(preview) :].startswith(("\u0301", "\u200d", "\ufe0f"))
-    assert not preview.endswith("\u200d")
 
 
 def test_a_message_cannot_forge_a_line_of_the_summary() -> None:

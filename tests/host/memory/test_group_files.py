@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -68,15 +67,6 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
 
 
 # ------------------------------------------------------------------------------------------------------------ caching
-
-
-def test_the_age_of_a_file_counts_from_before_reading(folder: Path) -> None:
-    (folder / "MEMORY.md").write_text("x")
-    written_ns = os.stat(folder / "MEMORY.md").st_ctime_ns
-    looks = iter([written_ns + 1_000_000, written_ns + 60_000_000_000, written_ns + 60_000_000_000])
-    files = files_of(folder, lambda: next(looks))
-    young = files.memory("main")  # 1 ms old when it was looked at, however long the reading takes
-    assert files.memory("main") is not young
 
 
 def test_a_dropped_file_is_read_again(files: GroupFiles, folder: Path) -> None:
@@ -176,30 +166,6 @@ def test_each_save_shows_without_a_watcher(folder: Path, save: Callable[[Path, b
         save(folder / "MEMORY.md", b"%06d" % number)
         assert text_of(files.memory("main")) == f"{number:06}"
         assert text_of(files.memory("main")) == f"{number:06}"
-
-
-@pytest.mark.parametrize("times", [1, 100])
-def test_a_save_during_a_read_is_read_again(
-    files: GroupFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    (folder / "MEMORY.md").write_text("old" * 1000)
-    read = os.read
-    saved: list[int] = []
-
-    def read_and_be_overtaken(fd: int, length: int) -> bytes:
-        data = read(fd, 1000)
-        if len(saved) < times:
-            saved.append(fd)
-            save_in_place(folder / "MEMORY.md", b"new" * 1000)
-            os.utime(folder / "MEMORY.md", (len(saved), 1))
-        return data + read(fd, length)
-
-    monkeypatch.setattr(os, "read", read_and_be_overtaken)
-    if times == 1:
-        assert text_of(files.memory("main")) == "new" * 1000
-    else:
-        with pytest.raises(FileProblem, match="is being written all the time: try again when its writer has finished"):
-            files.memory("main")
 
 
 class Writer(threading.Thread):
@@ -351,17 +317,3 @@ def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
     assert text is not None
     assert text.text == "## Notes\r\n"
     assert text.clean == "## Notes\n"
-
-
-def test_a_failure_of_the_world_is_not_remembered(files: GroupFiles, folder: Path) -> None:
-    (folder / "MEMORY.md").write_text("x")
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open(folder, os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))  # not one more file can be opened
-    try:
-        with pytest.raises(FileProblem, match="cannot be read: Too many open files"):
-            files.memory("main")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    assert text_of(files.memory("main")) == "x"

@@ -199,18 +199,6 @@ def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
     assert fastest(log_file) < 5 * fastest(few)
 
 
-def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
-    with log_file.open("wb") as file:
-        file.write(line(1))
-        file.truncate(16 * 1024 * 1024)  # what a file system may leave after a power cut
-        file.seek(0, 2)
-        file.write(b"\n" + line(2))
-    start = time.process_time()
-    window = read_window(log_file, 50)
-    assert [each.number for each in window.turns] == [1, 2]
-    assert time.process_time() - start < 10
-
-
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     window = turn_logs.load("main", "nobody")
@@ -224,7 +212,7 @@ def test_an_obstacle_in_place_of_a_log_is_named(tmp_path: Path, log_file: Path, 
     make(log_file)
     turn_logs = conversations_of(tmp_path)
     for _ in range(2):
-        with pytest.raises(WorldFailed, match=r"main\.jsonl cannot be read"):
+        with pytest.raises(WorldFailed, match=r"main\.jsonl is a (folder|link)"):
             turn_logs.load("main", "main")
     assert len(turn_logs) == 0
 
@@ -246,17 +234,6 @@ def test_a_snapshot_does_not_change_when_more_is_said(tmp_path: Path) -> None:
     say(tmp_path, turn_logs, "main")
     assert [each.number for each in before.turns] == [1]
     assert numbers(turn_logs) == [1, 2]
-
-
-def test_sessions_with_similar_names_stay_apart(tmp_path: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
-        assert say(tmp_path, turn_logs, session, f"in {session}") == 1
-    for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
-        for reader in (turn_logs, conversations_of(tmp_path)):
-            assert [each.content for each in reader.load("main", session).turns] == [f"in {session}"]
-    assert turn_logs.load("other", "a").turns == ()
-    assert sorted(path.parent.name for path in (tmp_path / "data").rglob("*.jsonl")) == ["main"] * 7
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,8 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.journal.changes import FileWritten, read_whole
+from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
 from tests.host.documents.world import World
@@ -33,54 +31,6 @@ def put(home: Path, key: str, session: str = "main", *, minutes: float = 5) -> P
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data_of(key, session, minutes=minutes))
     return path
-
-
-def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]:
-    return sorted(label.key for label in working_memory.look("main", session).labels.values())
-
-
-def test_files_that_did_not_change_are_read_once(tmp_path: Path) -> None:
-    paths = [put(tmp_path, key) for key in ("one", "two")]
-    reads: list[str] = []
-
-    def read(file: str) -> bytes | None:
-        reads.append(Path(file).name)
-        return read_whole(tmp_path / file)
-
-    kept = KeptFiles(tmp_path, wall_ns=lambda: time.time_ns() + 60_000_000_000)
-    working_memory = WorkingMemoryStore(tmp_path, read, kept)
-    assert [keys(working_memory), keys(working_memory)] == [["one", "two"]] * 2
-    assert sorted(reads) == ["one.json", "two.json"]
-    paths[0].write_bytes(data_of("one", minutes=9))
-    assert keys(working_memory) == ["one", "two"]
-    kept.drop(working_file("main", "main", "two"))
-    assert keys(working_memory) == ["one", "two"]
-    assert reads[2:] == ["one.json", "two.json"]
-    paths[1].unlink()
-    assert keys(working_memory) == ["one"]
-
-
-@pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
-def test_a_damaged_file_is_reported_and_hides_none(tmp_path: Path, damage: str) -> None:
-    put(tmp_path, "good")
-    bad = put(tmp_path, "bad")
-    if damage == "bytes":
-        bad.write_bytes(b"{")
-    elif damage == "copy":
-        bad.write_bytes(data_of("good"))
-    else:
-        bad.unlink()
-        bad.mkdir() if damage == "folder" else bad.symlink_to(tmp_path / working_file("main", "main", "good"))
-    working_memory = WorkingMemoryStore(tmp_path)
-    with capture_logs() as logs:
-        assert keys(working_memory) == ["good"]
-    assert [(line["event"], line["file"]) for line in logs] == [
-        ("working.skipped", working_file("main", "main", "bad"))
-    ]
-    assert working_memory.look("main", "main").skipped == 1
-    with pytest.raises(WorldFailed):
-        working_memory.read("main", "main", "bad")
-    assert [entry.label.key for entry in working_memory.read_all("main", "main", NOW)] == ["good"]
 
 
 def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
@@ -168,16 +118,3 @@ def test_an_entry_that_was_saved_again_is_not_swept(world: World) -> None:
     path = saved(world, "one", minutes=60)
     assert world.documents.expire(due, over) == 0
     assert path.exists()
-
-
-def test_a_broken_files_last_good_version_is_served(world: World) -> None:
-    path = saved(world, "one")
-    world.save(b'{"key": "on', in_place=True, file=working_file("main", "main", "one"))
-    store = WorkingMemoryStore(world.home, world.documents.read)
-    for _ in range(2):
-        assert keys(store) == ["one"]
-        assert world.look(working_file("main", "main", "one")) == []
-        assert world.documents.saves.damaged() == [working_file("main", "main", "one")]
-        world.kill()
-        store = WorkingMemoryStore(world.home, world.documents.read)
-    assert path.read_bytes() == b'{"key": "on'
