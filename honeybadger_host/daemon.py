@@ -48,7 +48,7 @@ _FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
 _LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches
 # Sweeps are this many times further apart while every folder is watched: with 100 groups one takes 2 ms.
 _WATCHED_SWEEP_FACTOR = 4
-_MAX_SWEEP_SECONDS = 15.0  # between two sweeps: half of the time after which systemd restarts a host without one
+_MAX_LOOK_SECONDS = 10.0  # between two looks of the pipeline: systemd restarts a host without one after 30
 # Only one of this many checks of the watches looks at each folder itself: with 100 groups that takes 1.5 ms.
 _CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
@@ -311,38 +311,42 @@ def _name_missing_models(host: Host) -> None:
 async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
     """Sweep all inboxes at intervals, also without events, and keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
-    look_at, known = 0.0, 0
-    looks = itertools.count()
+    look_at = sweep_at = ping_at = 0.0
+    rounds = itertools.count()
+    known = 0
     is_ready = False
     pings = watchdog_seconds()
-    ping_at = 0.0
     while True:
         now = time.monotonic()
         if host.senders is not None:
             try:
                 if host.senders.refresh():
                     host.spool.senders = host.senders.current
+                    sweep_at = now
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
         if now >= look_at or (watches and not watcher.is_alive()):
-            is_close = next(looks) % _CLOSE_LOOK_EVERY == 0
+            is_close = next(rounds) % _CLOSE_LOOK_EVERY == 0
             cost = await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
             look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost))
-        swept = host.spool.sweeps
-        hints.has_new = anyio.Event()  # clear, then look
-        host.spool.mark(None)
+        looks = host.spool.looks
+        least = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
+        has_unfinished = host.spool.has_unfinished
+        if now >= sweep_at or has_unfinished or hints.has_new.is_set():
+            hints.has_new = anyio.Event()  # clear, then sweep
+            host.spool.mark(None)
+            before, known = known, len(host.spool.inboxes)
+            pause = least
+            if is_ready and known == before and watcher.is_alive() and not (watcher.unwatched or has_unfinished):
+                pause = max(least * _WATCHED_SWEEP_FACTOR, rest_after(host.spool.sweep_cost))
+            sweep_at = now + pause
         host.pipeline.wake()
-        least = pause = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
-        before, known = known, len(host.spool.inboxes)
-        if is_ready and known == before and watcher.is_alive() and not (watcher.unwatched or host.spool.has_unfinished):
-            rest = min(rest_after(host.spool.sweep_cost), _MAX_SWEEP_SECONDS)
-            pause = max(pause * _WATCHED_SWEEP_FACTOR, rest)
-        with anyio.move_on_after(pause):
+        with anyio.move_on_after(min(sweep_at - time.monotonic(), _MAX_LOOK_SECONDS)):
             await hints.has_new.wait()
         await anyio.sleep(max(0.0, now + least - time.monotonic()))
-        if host.spool.sweeps > swept:  # only a finished sweep says that the pipeline is alive
+        if host.spool.looks > looks:  # only a finished look says that the pipeline is alive
             host.counters.swept_at = time.time()
-            if not is_ready:
+            if not is_ready and host.spool.sweeps:
                 is_ready = True
                 notify("READY=1")
             elif pings is not None and now >= ping_at:

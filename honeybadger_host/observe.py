@@ -199,7 +199,7 @@ class Counters:
     Attributes:
         requests: (type, outcome) -> how many.
         vanished: files that their sender removed before they were read.
-        swept_at: when the last look into all inboxes ended, seconds since the epoch.
+        swept_at: when the pipeline last ended a look for requests, seconds since the epoch.
         seconds: number of answers that took up to each of `SECONDS_BOUNDS`, and more than the one before; last: longer.
     """
 

@@ -34,7 +34,7 @@ _COUNTERS: Final = (
 _GAUGES: Final = (
     ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
     ("start_timestamp_seconds", "When the host started.", "started_at"),
-    ("last_sweep_timestamp_seconds", "When the last look into all boxes ended.", "swept_at"),
+    ("last_sweep_timestamp_seconds", "When the last look for requests ended.", "swept_at"),
     ("journal_seq", "The last change that is durable.", "journal.seq"),
     ("journal_projected_seq", "Every change up to this one stands durably in its file.", "journal.projected_seq"),
     ("files_behind", "Files that cannot be written now.", "files_behind"),

@@ -70,7 +70,6 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
 def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     """Return the host's status, without anybody's texts."""
     counters = host.counters
-    inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
     now = time.monotonic()
     outcomes: dict[str, int] = {}
     for (_, outcome), count in counters.requests.copy().items():
@@ -82,7 +81,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
-        "boxes": len(inboxes),
+        "boxes": len(host.spool.inboxes),
         "pending": host.spool.pending,
         "turns": {
             "running": host.pipeline.turn_queue.running,
@@ -90,7 +89,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
                 {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
                 for asked in host.pipeline.turn_queue.under_way
             ],
-            "waiting": sum(len(inbox.turns.names) for inbox in inboxes if inbox.turns is not None),
+            "waiting": host.spool.waiting_turns,
         },
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "moved": dict(host.moved.current),
@@ -214,11 +213,7 @@ def _removed_unread(host: Host) -> list[dict[str, Any]]:
 def _limits(host: Host, now: float) -> dict[str, Any]:
     """Return how often each limit was reached, and by whom in the last ten minutes."""
     limiter = host.pipeline.limiter
-    reached: list[tuple[float, str]] = []
-    for inbox in list(host.spool.inboxes.values()):
-        for limit, at in inbox.refused_at.items():
-            if now - at <= _REACHED_SECONDS:
-                reached.append((at, f"{inbox.group}/{inbox.sender}: {limit}"))
+    reached = [(at, who) for who, at in limiter.reached_at.copy().items() if now - at <= _REACHED_SECONDS]
     reached.sort(reverse=True)
     return {
         "refused": dict(limiter.hits),

@@ -89,6 +89,8 @@ class Index:
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
+        self._behind: set[str] = set()
+        """Groups that may have files to read in the background, or were not compared yet."""
         self._round: list[str] = []
         """Groups that `work` has still to come to, the next one last."""
         self._db = IndexFile(path, self._start_over)
@@ -136,7 +138,9 @@ class Index:
         """
         match folder.rstrip("/").split("/"):
             case ["groups", group, *rest]:
-                self._group(archive_of(group) if rest[:1] == ["archive"] else group).is_compared = False
+                name = archive_of(group) if rest[:1] == ["archive"] else group
+                self._group(name).is_compared = False
+                self._behind.add(name)
 
     @property
     def folders(self) -> list[str]:
@@ -150,6 +154,7 @@ class Index:
         changed, state.folders = self._writer.changed(group)
         waiting = state.fresh if len(changed) <= _MAX_FILES_NOW else state.backlog
         waiting.update(dict.fromkeys(changed))
+        self._behind.add(group)
         return len(changed)
 
     def compare_all(self) -> int:
@@ -165,17 +170,28 @@ class Index:
 
     def compare_told(self) -> int:
         """Compare the groups in which a folder appeared or was watched; return how many files must be read."""
-        return sum(self.compare(name) for name, state in list(self._groups.items()) if not state.is_compared)
+        return sum(self.compare(name) for name in self._unfinished() if not self._groups[name].is_compared)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for `compare_told` or for `work` in bulk."""
-        return all(state.is_compared and not state.backlog for state in list(self._groups.values()))
+        return not self._unfinished()
 
     @property
     def waiting(self) -> int:
         """Files to read in the background; others are read before the next search of their group is answered."""
-        return sum(len(state.backlog) for state in list(self._groups.values()))
+        return sum(len(self._groups[name].backlog) for name in self._unfinished())
+
+    def _unfinished(self) -> list[str]:
+        """Return the groups that have files to read in the background, or were not compared yet. Any thread."""
+        unfinished = []
+        for name in list(self._behind):
+            self._behind.discard(name)  # before the look: who changes the group after it adds it again
+            state = self._groups[name]
+            if state.backlog or not state.is_compared:
+                self._behind.add(name)
+                unfinished.append(name)
+        return unfinished
 
     def work(self, *, is_bulk: bool = False) -> bool:
         """Read a batch of waiting files; return whether there were any. One thread at a time.
@@ -298,7 +314,10 @@ class Index:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group:
-        return self._groups.get(name) or self._groups.setdefault(name, _Group())
+        if name not in self._groups:
+            self._groups.setdefault(name, _Group())
+            self._behind.add(name)
+        return self._groups[name]
 
     def _read(self, group: str, queue: dict[str, None]) -> None:
         """Index a batch of the files in `queue`. The group's lock is held."""
@@ -324,8 +343,9 @@ class Index:
         self._unpacked.clear()
         if self._vectors is not None:
             self._vectors.forget()
-        for state in list(self._groups.values()):
+        for name, state in list(self._groups.items()):
             state.is_compared = False
+            self._behind.add(name)
 
 
 def _first_of(queue: dict[str, None]) -> list[str]:

@@ -23,7 +23,6 @@ from honeybadger_host.files.safe_files import (
     open_new,
     read_incoming,
 )
-from honeybadger_host.spool.rate_limits import LimitName
 
 log = structlog.get_logger()
 
@@ -53,7 +52,6 @@ class Inbox:
         empty: holds while the folder is unchanged since a listing that found only held requests.
         room: how many more of `names` are within the limit of pending requests; the others are refused.
         over: names that were taken above that limit: they are refused without being read.
-        refused_at: limit -> when a request of the sender was last refused for it, monotonic seconds.
     """
 
     group: str
@@ -71,7 +69,6 @@ class Inbox:
     empty: Unchanged = field(default_factory=Unchanged)
     room: int = 0
     over: set[str] = field(default_factory=set)
-    refused_at: dict[LimitName, float] = field(default_factory=dict)
     folder: str = REQUESTS
     """The folder of its files: `requests`, or `turns` in the inbox of turns that belongs to its `front`."""
     front: Inbox | None = None

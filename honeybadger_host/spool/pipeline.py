@@ -403,7 +403,7 @@ class Pipeline:
         limit, refusal = over
         request.refuse(refusal)
         self.limiter.hits[limit] += 1
-        (inbox.front or inbox).refused_at[limit] = now
+        self.limiter.reached_at[f"{inbox.group}/{inbox.sender}: {limit}"] = now
         if self._throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True

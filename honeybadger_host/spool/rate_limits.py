@@ -61,10 +61,12 @@ class Limiter:
 
     Attributes:
         hits: limit -> requests refused since the start.
+        reached_at: "group/sender: limit" -> when a request was last refused for it, monotonic seconds.
     """
 
     def __init__(self, per_second: float) -> None:
         self.hits: Counter[LimitName] = Counter()
+        self.reached_at: dict[str, float] = {}
         self._per_second = per_second
         self._buckets = Buckets(per_second, per_second * BURST_SECONDS)
 

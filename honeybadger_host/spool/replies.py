@@ -77,10 +77,11 @@ class ReplyRetention:
             now: by the wall clock.
         """
         count = 0
+        removes_temporary = was_watched_for(TMP_KEPT_SECONDS)
+        seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
         for inbox in list(self._spool.inboxes.values()):
-            if was_watched_for(TMP_KEPT_SECONDS):
+            if removes_temporary:
                 count += _remove(inbox.path, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
-            seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
             expired, trimmed = _remove(
                 inbox.path, REPLIES, now, seconds, rate_limits.KEPT_REPLIES, rate_limits.KEPT_REPLY_BYTES
             )

@@ -63,6 +63,7 @@ class Spool:
         self._marked: set[str] = set()
         self._is_everywhere = True
         self._distrust_at = 0.0
+        self.looks = 0
         self.sweeps = 0
         self.sweep_cost = 0.0
         """Seconds of processor time that the last look into all inboxes took."""
@@ -78,7 +79,16 @@ class Spool:
     @property
     def pending(self) -> int:
         """Requests listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in list(self._folders.values()))
+        return sum(len(inbox.names) for inbox in self._listed())
+
+    @property
+    def waiting_turns(self) -> int:
+        """Turns listed and not taken. Any thread."""
+        return sum(len(inbox.names) for inbox in self._listed() if inbox.queue.endswith(TURNS_QUEUE))
+
+    def _listed(self) -> list[Inbox]:
+        """Return the inboxes that have requests to take. Any thread."""
+        return [inbox for heads in list(self._queues.values()) for _, _, inbox in list(heads)]
 
     @property
     def folders(self) -> list[str]:
@@ -135,6 +145,7 @@ class Spool:
         new = () if self._folders is known else self._folders.keys() - known.keys()
         for folder in self._folders if is_everywhere else self._folders.keys() & {*marked, *new}:
             self._look_into(self._folders[folder], now)
+        self.looks += 1
         if is_everywhere:
             self.sweeps += 1
             self.sweep_cost = time.thread_time() - begun
@@ -262,8 +273,11 @@ class Spool:
         """
         waiting: dict[str, int] = {}
         turns: list[str] = []
-        for queue, heads in self._queues.items():
-            if not heads or queue in except_groups:
+        for queue, heads in list(self._queues.items()):
+            if not heads:
+                del self._queues[queue]  # an idle host looks at none
+                continue
+            if queue in except_groups:
                 continue
             if queue.endswith(TURNS_QUEUE):
                 turns.append(queue)
