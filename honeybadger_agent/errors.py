@@ -41,7 +41,6 @@ class ReplyTimeout(AgentError):
         waited_seconds: float,
         *,
         waiting_in: str | None,
-        is_turn: bool = False,
         has_begun: bool = False,
         state: str = "",
     ) -> None:
@@ -49,7 +48,6 @@ class ReplyTimeout(AgentError):
 
         Args:
             waiting_in: the box in which the request still waits; None: the host has taken it.
-            is_turn: an agent will answer it, after earlier messages.
             has_begun: an agent is writing the answer, or was when the host stopped.
             state: the state of the request in words, if it is none of these.
         """
@@ -63,8 +61,7 @@ class ReplyTimeout(AgentError):
         elif has_begun:
             self.state = f"an agent has begun to answer it; until it is done it lies in {waiting_in}"
         else:
-            also = ", and are other messages before it?" if is_turn else "?"
-            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home{also}"
+            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
         super().__init__(
             f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
             f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"

@@ -8,13 +8,13 @@ everything, so torn or unknown lines are left out.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import orjson
 from pydantic import ValidationError
@@ -80,7 +80,6 @@ class Exchange:
             self.request_id,
             self.timeout_seconds,
             waiting_in=str(self.mailbox.root / self.box) if is_waiting else None,
-            is_turn=self.box == TURNS,
             has_begun=self.box == TURNS and self.mailbox.stream_path(self.request_id).exists(),
         )
 
@@ -127,9 +126,6 @@ class Exchange:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
 
 
-_READ_BYTES: Final = 1 << 16  # read at once
-
-
 class StreamTail:
     """Follows the stream of one turn across restarts of the host; each restart makes a new file.
 
@@ -162,7 +158,7 @@ class StreamTail:
         lines: list[StreamLine] = []
         if self._fd is not None:
             with contextlib.suppress(OSError):
-                while data := os.read(self._fd, _READ_BYTES):
+                while data := os.read(self._fd, io.DEFAULT_BUFFER_SIZE):
                     *whole, self._begun = (self._begun + data).split(b"\n")
                     lines += [parsed for line in whole if (parsed := _parsed(line)) is not None]
         return lines

@@ -46,8 +46,6 @@ from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 from honeybadger_agent.wording import meant
 
-_MAX_TYPED: Final = 1 << 16  # bytes read from the keyboard at once
-
 
 @dataclass(slots=True)
 class Chat:
@@ -198,7 +196,7 @@ class Chat:
         loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def read() -> None:
-            typed = os.read(keyboard, _MAX_TYPED).decode(errors="replace")
+            typed = os.read(keyboard, io.DEFAULT_BUFFER_SIZE).decode(errors="replace")
             for line in typed.splitlines():
                 if line.strip() == "/stop":
                     waiting.cancel()

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"  # scripts and emoji need joiners; a soft hyphen is invisible
 _STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "mark": "36", "warning": "33", "error": "31"}
-_REFRESHES_PER_SECOND: Final = 8  # of the answer on the screen
 _SILENT_SECONDS: Final = 2.0  # before a wait is shown
 _CLEAR: Final = "\r\x1b[2K"
 
@@ -173,7 +172,6 @@ class _Rendered:
         self._live = Live(
             console=Console(highlight=False, markup=False, emoji=False),
             get_renderable=self._now,
-            refresh_per_second=_REFRESHES_PER_SECOND,
             redirect_stdout=False,
             redirect_stderr=False,
         )

@@ -20,14 +20,12 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.escaping import escaped
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import Role, StoredTurn
+from honeybadger_agent.wire import MAX_APPENDED, MAX_PART_BYTES, Role, StoredTurn
 
 T = TypeVar("T")
 # Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
 _ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant"}
 _MAX_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
-_MAX_TURNS: Final = 200  # turns of one request
-_MAX_BYTES: Final = 200_000  # size limit of the turns of one request, which has less than 256 KiB
 
 
 class GroupSession:
@@ -130,7 +128,7 @@ def _requests(turns: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]
     size = 0
     for turn in turns:
         bytes_ = len(json.dumps(turn, ensure_ascii=False).encode())
-        if part and (len(part) == _MAX_TURNS or size + bytes_ > _MAX_BYTES):
+        if part and (len(part) == MAX_APPENDED or size + bytes_ > MAX_PART_BYTES):
             yield part
             part, size = [], 0
         part.append(turn)

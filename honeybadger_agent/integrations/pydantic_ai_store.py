@@ -22,11 +22,10 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import Conflict, NotFound
 from honeybadger_agent.escaping import escaped
-from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
+from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, MAX_PART_BYTES, EntryResult
 
 _RECORDS: Final = "store/pydantic-ai/records"
 _ENTRIES: Final = "store/pydantic-ai/entries"
-_MAX_BYTES: Final = 200_000  # size limit of the documents of one change, which has less than 256 KiB
 _RECORD: Final = TypeAdapter(ConversationRecord)
 
 
@@ -78,7 +77,7 @@ class GroupConversations(ConversationStore):
         part: list[dict[str, Any]] = []
         for operation in [*operations, last]:
             size = sum(len(each["payload"]["content"].encode()) for each in [*part, operation])
-            if part and (len(part) == MAX_OPERATIONS or size > _MAX_BYTES):
+            if part and (len(part) == MAX_OPERATIONS or size > MAX_PART_BYTES):
                 await self._client.change_many(part)
                 part = []
             part.append(operation)

@@ -36,6 +36,9 @@ class ToolCall:
     arguments: str
 
 
+MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
+
+
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """The result of a tool call.

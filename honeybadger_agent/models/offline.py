@@ -23,10 +23,10 @@ from honeybadger_agent.models.model import (
     UserSaid,
 )
 from honeybadger_agent.turn.prose import WEAK
+from honeybadger_agent.wire import MAX_QUERY_CHARACTERS
 
 NAME: Final = "offline"
 _MAX_HITS: Final = 3
-_MAX_QUERY_CHARACTERS: Final = 1000
 _SPACE: Final = r"\s{1,20}"  # bounded: a long run must not take quadratic time
 
 _POLITE: Final = (
@@ -107,7 +107,7 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
         return ModelSaid(_WHAT_I_AM)
     if "search_memory" not in tools:
         return ModelSaid("I may not search here: this agent has no search_memory.")
-    wanted = {"query": asked.strip()[:_MAX_QUERY_CHARACTERS], "limit": 8}
+    wanted = {"query": asked.strip()[:MAX_QUERY_CHARACTERS], "limit": 8}
     return _calling("search_memory", *({**wanted, "scope": scope} for scope in ("notes", "entries", "turns")))
 
 

@@ -39,12 +39,11 @@ from honeybadger_agent.models.model import (
 )
 
 MAX_CONNECT_SECONDS: Final = 10.0  # for a connection to a provider
-MAX_RETRY_AFTER_SECONDS: Final = 30.0  # when a provider asks for a longer pause, the turn fails and says so
+MAX_RETRY_AFTER_SECONDS: Final = 30.0  # the longest pause; if a provider asks for more, the turn fails and says so
 
 # An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in.
 MAX_CALL_TIMEOUTS: Final = 10
 _FIRST_PAUSE_SECONDS: Final = 0.5
-_MAX_PAUSE_SECONDS: Final = 8.0
 # The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others.
 _HEADERS: Final = {
     *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
@@ -340,7 +339,7 @@ class ProviderModel:
 
 def _pause_seconds(failure: _Failure, attempt: int, jitter: float) -> float | None:
     """Return the seconds to wait before the next attempt; None: too long."""
-    pause = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
+    pause = min(MAX_RETRY_AFTER_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
     if failure.pause_seconds is None:
         return pause
     return None if failure.pause_seconds > MAX_RETRY_AFTER_SECONDS else max(pause, failure.pause_seconds)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, assert_never
 import orjson
 
 from honeybadger_agent.models.model import (
+    MAX_SUMMARY_CHARACTERS,
     Message,
     Model,
     ModelSaid,
@@ -209,7 +210,7 @@ async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall,
 
 
 def _refused(call: ToolCall, why: str) -> ToolAnswer:
-    return ToolAnswer(call, ok=False, content=why, summary=" ".join(why.split())[:200])
+    return ToolAnswer(call, ok=False, content=why, summary=" ".join(why.split())[:MAX_SUMMARY_CHARACTERS])
 
 
 def _estimate(*texts: str | Message) -> int:

@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 _OPENING: Final = {"<think>": "think", "<thinking>": "think", "<internal>": "internal"}
 _CLOSING: Final = {tag.replace("<", "</"): kind for tag, kind in _OPENING.items()}
 _BEGUN: Final = {tag[:length] for tag in (*_OPENING, *_CLOSING) for length in range(1, len(tag) + 1)}
-_FENCE: Final = 3  # this many marks in a row at the beginning of a line begin a block of code
+_FENCES: Final = ("```", "~~~")  # at the beginning of a line they begin a block of code
 
 
 class Visible:
@@ -109,7 +109,7 @@ class Visible:
         token, self._token = self._token, ""
         if not token or self._mode == "thinking":
             return
-        begins_line = self._is_line_blank and len(token) >= _FENCE
+        begins_line = self._is_line_blank and token.startswith(_FENCES)
         self._plain(token)
         if token[0] == "<":
             return

@@ -9,14 +9,12 @@ from typing import Any, Final
 from honeybadger_agent import wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
-from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.models.model import MAX_SUMMARY_CHARACTERS, ToolAnswer, ToolCall, ToolSpec
 from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
 from honeybadger_agent.wording import count_of
-
-MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
 
 # About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger.
 MAX_RESULT_CHARACTERS: Final = 60_000

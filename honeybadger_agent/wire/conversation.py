@@ -12,6 +12,7 @@ from honeybadger_agent.wire.refusals import shaped
 
 MAX_DATA_BYTES: Final = 128 * 1024  # size limit of the JSON that a turn carries, in bytes of UTF-8
 MAX_TURNS: Final = 1000  # turns in one reply of `get_turns`
+MAX_APPENDED: Final = 200  # turns in one request
 Moment = Annotated[
     str,
     shaped(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?", "a time, as 2026-11-21T06:00:00Z"),
@@ -95,7 +96,7 @@ class AppendTurns(Request[AppendedTurns], changes=True, settles=True, audience="
     For programs that follow a transcript and may be killed: send its turns again, known keys are skipped.
     """
 
-    turns: list[KeyedTurn] = Field(min_length=1, max_length=200)
+    turns: list[KeyedTurn] = Field(min_length=1, max_length=MAX_APPENDED)
 
 
 class StoredTurn(Result):

@@ -2,8 +2,8 @@
 
 May import everything below it in the order of docs/architecture.md, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation` with `speakers`, `withdrawing`, `entries/`, `undo`;
-`context`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns/` and `delegation`; `tasks`
+Reading order: `notes`, `conversation`, `withdrawing`, `entries/`, `undo`;
+`context`; `search`; `sessions`, `working_memory`; `messages`; `turns/` and `delegation`; `tasks`
 and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
 
@@ -21,7 +21,6 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps,
 from honeybadger_host.handlers import (
     conversation,
     delegation,
-    feedback,
     host,
     importing,
     messages,
@@ -32,7 +31,7 @@ from honeybadger_host.handlers import (
     undo,
 )
 from honeybadger_host.handlers.context import ContextHandler
-from honeybadger_host.handlers.entries import archiving, changing_many, editing, listing, saving
+from honeybadger_host.handlers.entries import changing_many, editing, listing, saving, superseding
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.review import proposals
@@ -143,7 +142,7 @@ def build_table(
         "list_groups": host.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "edit_note": notes.edit_note(dependencies.whole_files, screen),
-        "archive_memory": archiving.archive_memory(places),
+        "archive_memory": superseding.archive_memory(places),
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,
         "get_context": QueryHandler(context.answer),
@@ -175,7 +174,7 @@ def build_table(
         "compact_session": sessions.compact_session(dependencies.sessions),
         "delete_session": sessions.delete_session(dependencies.sessions),
         "list_sessions": sessions.list_sessions(dependencies.sessions),
-        "record_feedback": feedback.record_feedback(
+        "record_feedback": sessions.record_feedback(
             dependencies.turn_logs if settings.conversation.enabled else None, screen
         ),
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),

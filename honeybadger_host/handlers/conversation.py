@@ -1,28 +1,35 @@
-"""Conversation: `append_turn`, `append_turns`, `get_turns`, `get_history` (AM1, HB6, HB9)."""
+"""Conversation: `append_turn`, `append_turns`, `get_turns`, `get_history`, and the names of turns (AM1, HB6, HB9).
+
+Nobody is shown under a name that is, or looks like, another's.
+"""
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, get_args
 
 import structlog
 
+from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal
+from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal, Role
+from honeybadger_host.agents import Agent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.handlers.speakers import Speakers, speaker_of
 from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import MAX_KEPT, TurnLogs
-from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 from honeybadger_host.text.turn import Turn
@@ -297,3 +304,112 @@ def get_history(
 def _message(turn: Turn) -> dict[str, Any]:
     at = time_stamp(turn.at, "milliseconds")
     return {"role": turn.role, "content": turn.content, "sender": turn.shown_name, "turn": turn.number, "at": at}
+
+
+_LOOK_ALIKES: Final = {
+    # Letter -> case-folded characters that look like it. Source: Unicode Technical Standard 39, confusables.
+    "a": "аɑαᴀ",
+    "b": "ьвʙƅ",
+    "c": "сϲᴄↄ",
+    "d": "ԁᴅđ",
+    "e": "еҽєᴇεɛ",
+    "f": "ꜰƒϝ",
+    "g": "ɡցɢ",
+    "h": "һհнʜ",
+    "j": "јϳᴊ",
+    "k": "κкᴋ",
+    "l": "i1|!ıιіɩɪӏǀł",
+    "m": "мᴍ",
+    "n": "ոηпɴ",
+    "o": "0οоօσøᴏ",
+    "p": "рρᴘ",
+    "q": "ԛզ",
+    "r": "гʀ",
+    "s": "5$ѕꜱ",
+    "t": "тτᴛ",
+    "u": "υսцᴜ",
+    "v": "νѵᴠ",
+    "w": "ԝաѡωᴡ",
+    "x": "хχ",
+    "y": "уүγʏ",
+    "z": "ᴢƶ",
+}
+_TO_LETTERS: Final = str.maketrans({look: letter for letter, looks in _LOOK_ALIKES.items() for look in looks})
+_ROLES: Final = get_args(Role)
+
+
+def looks_of(name: str) -> str:
+    """Return a key that names share if a reader cannot tell them apart: case, accents, spaces and signs are ignored."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold()).translate(_TO_LETTERS)
+    letters = "".join(character for character in folded if character.isalnum())
+    return letters.replace("rn", "m").replace("vv", "w")
+
+
+def speaker_of(sender: str | None, default: str, member: str = "payload.sender") -> str:
+    """Return the name that a turn is shown under. Raises Refusal if it could forge another speaker's line.
+
+    Args:
+        member: the name's place in the request.
+    """
+    if sender is None:
+        return default
+    name = one_line(sender)
+    if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
+        raise Refusal("invalid", f"{member} must be one visible line without [ and ]", field=member)
+    return name.text
+
+
+def senders_of(home: Path, group: str) -> list[str]:
+    """Return the names of the inboxes of a group. Raises WorldFailed."""
+    try:
+        return os.listdir(home / "data" / "ipc" / group)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """The names of a group and their owners.
+
+    Args:
+        agents: the agents of the home, by id.
+    """
+
+    home: Path
+    agents: Callable[[], Mapping[str, Agent]]
+
+    def check(self, asked: Asked, said: Mapping[str, tuple[str | None, str]]) -> None:
+        """Raise Refusal (`forbidden`) if a name is somebody else's or looks like it. Reads the group's senders.
+
+        Args:
+            said: place in the request -> the shown name or None, and the role of its turn.
+        """
+        names = {member: name for member, (name, role) in said.items() if name not in (None, asked.sender, role)}
+        taken = self.taken(asked.group, asked.sender, names.values())
+        for member, name in names.items():
+            if name in taken:
+                whose = f"{member} {name!r} {taken[name]}"
+                raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
+
+    def taken(self, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
+        """Return name -> its owner, for the names that belong to somebody else. Reads the group's senders.
+
+        Args:
+            own: the folder of the sender who appends the turns.
+        """
+        wanted = {name: looks_of(name) for name in names if name is not None and name != own}
+        if not wanted:
+            return {}
+        whose = {looks_of(name): f"is a name of the host, {name}" for name in (*SYSTEM_SENDERS, OPERATOR)}
+        whose |= {looks_of(role): f"is the name of turns with the role {role}" for role in _ROLES}
+        for agent in self.agents().values():
+            if agent.id != own:
+                whose |= {
+                    looks_of(name): f"is the name of the agent {agent.id}" for name in (agent.id, agent.display_name)
+                }
+        for sender in senders_of(self.home, group):
+            if sender != own:
+                whose[looks_of(sender)] = f"is the name of the sender {sender}"
+        return {name: whose[looks] for name, looks in wanted.items() if looks in whose}

@@ -14,10 +14,9 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.conversation import OFF
-from honeybadger_host.handlers.entries.texts import cleaned
+from honeybadger_host.handlers.conversation import OFF, Speakers
+from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file

@@ -16,8 +16,8 @@ from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, WaitingHandler
+from honeybadger_host.handlers.conversation import senders_of
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
-from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds

@@ -1,4 +1,4 @@
-"""Session documents: loaded, updated, compacted, deleted, listed (CM1-CM4)."""
+"""Session documents: loaded, updated, compacted, deleted, listed (CM1-CM4); `record_feedback` (RB13)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.wire import DeleteSession, EnvironmentUpdate, ListSessions, Refusal, TaskUpdate, UpdateSession
+from honeybadger_agent.wire import (
+    DeleteSession,
+    EnvironmentUpdate,
+    ListSessions,
+    RecordFeedback,
+    Refusal,
+    TaskUpdate,
+    UpdateSession,
+)
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
+from honeybadger_host.journal.changes import Added
+from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.session_document import (
     Environment,
     Json,
@@ -25,8 +35,9 @@ from honeybadger_host.memory.session_document import (
 )
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.text.neutralise import one_line
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
@@ -282,3 +293,40 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: CleanText
 def _check_size(member: str, what: str, size: int, limit: int, unit: str) -> None:
     if size > limit:
         raise Refusal("too_large", f"{what} would have {size} {unit}, the limit is {limit}: send less", field=member)
+
+
+def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler[None]:
+    """Return the handler of `record_feedback`.
+
+    Args:
+        turn_logs: None when no conversation is kept.
+    """
+
+    def prepare(asked: Asked) -> None:
+        if turn_logs is not None:
+            turn_logs.load(asked.group, asked.session)
+
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
+        payload: RecordFeedback = asked.payload
+        screen.path("session", asked.session)
+        content, changed = screen.text(asked, "payload.content", payload.content or "")
+        if payload.kind == "correction" and is_blank(neutralise(content).text):
+            why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
+            raise Refusal("invalid", why, field="payload.content")
+        last = 0 if turn_logs is None else turn_logs.next_number(asked.group, asked.session) - 1
+        if payload.turn is not None and payload.turn > last:
+            why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
+            raise Refusal("not_found", why, field="payload.turn")
+        feedback = Feedback(
+            at=to_milliseconds(now),
+            kind=payload.kind,
+            content=content,
+            session=asked.session,
+            turn=payload.turn or last or None,
+            by=asked.sender,
+            request=asked.request_id,
+        )
+        result = with_neutralised({"turn": feedback.turn}, changed)
+        return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))
+
+    return ChangeHandler(decide, prepare)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_type
 
-import orjson
 import pytest
 
 from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, wire
@@ -140,24 +139,6 @@ def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> 
     assert mailbox.waiting("note-1") is None
 
 
-@pytest.mark.parametrize(
-    ("request_id", "sent_at"),
-    [
-        ("01a1fcc9-9872-70bb-b078-836f775780fa", "2026-11-21T06:27:12.626000Z"),
-        ("note-1", None),
-        ("ffffffff-ffff-7fff-bfff-ffffffffffff", None),
-    ],
-)
-def test_the_same_call_and_id_have_the_same_bytes(mailbox: Mailbox, request_id: str, sent_at: str | None) -> None:
-    written = set()
-    for _ in range(2):
-        with pytest.raises(ReplyTimeout):
-            unserved(mailbox).call(NOTE, request_id=request_id)
-        written.add(mailbox.path("requests", request_id).read_bytes())
-    [data] = written
-    assert orjson.loads(data).get("sent_at") == sent_at, "the time of the id"
-
-
 # ------------------------------------------------------------------------------------------------------------ timeouts
 
 
@@ -180,20 +161,6 @@ async def test_a_cancelled_wait_ends_at_once_without_withdrawing(mailbox: Mailbo
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert only_request(mailbox)
-
-
-def test_a_reply_seen_too_early_is_waited_for(mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]) -> None:
-    """The host renames whole files; a network mount may show the name before the bytes."""
-    shares = [0.0, 0.1, 0.5, 0.99, 1.0]
-
-    def grow() -> None:
-        request_id = only_request(mailbox)
-        whole = reply_bytes(request_id, ok=True, result=PONG)
-        mailbox.path("replies", request_id).write_bytes(whole[: int(len(whole) * shares.pop(0))])
-
-    sleeping(grow)
-    assert unserved(mailbox, timeout_seconds=10).ping().host_version == "9.0"
-    assert shares == []
 
 
 # ------------------------------------------------------------------------------------------------------- error replies

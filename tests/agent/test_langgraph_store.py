@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import TooLarge
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess
 
@@ -162,18 +161,6 @@ def test_names_of_any_shape_come_back(store: GroupStore) -> None:
     assert store.list_namespaces() == [("Users", "ä/b", "users")]
     with pytest.raises(ValueError, match=r"a label of .* is too long"):
         store.put(("X" * 33,), "k", {})
-
-
-def test_a_bad_value_refuses_the_whole_batch(store: GroupStore) -> None:
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        store.put(("t",), "k", {"a": object()})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        store.put(("t",), "k", {"a": float("nan")})
-    with pytest.raises(TooLarge, match="131072"):
-        store.batch([base.PutOp(("t",), "k", {}), base.PutOp(("t",), "l", {"a": "b" * 131_072})])
-    with pytest.raises(NotImplementedError, match="TTL"):
-        store.put(("t",), "k", {}, ttl=5)
-    assert store.search(("t",)) == []
 
 
 def test_items_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:

@@ -80,17 +80,6 @@ async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -
     assert "behind the shed" not in saved.text
 
 
-async def test_a_common_word_alone_quotes_nothing(asker: RawSender) -> None:
-    client = Client(asker.home, asker.group, "researcher", timeout_seconds=60)
-    for number in range(12):
-        await client.save_memory(f"The name of project {number} is a secret", f"projects/p{number}")
-    question = "What is the name of the cat?"
-    assert all(hit.why_weak for hit in (await client.search_memory(question)).hits)
-    assert (await say(asker, question)).text.startswith("I remember nothing about that.")
-    await client.save_memory("The cat is called Mia", "family")
-    assert "- The cat is called Mia [" in (await say(asker, question)).text
-
-
 async def test_a_credential_is_not_repeated(asker: RawSender) -> None:
     token = "ghp_" + "a1B2" * 9
     saved = await say(asker, f"Remember that the token is {token}")
@@ -147,13 +136,6 @@ def test_it_says_what_it_is() -> None:
     said = reply([UserSaid("I like tea")], ALL).text
     assert said.startswith("I am the offline model")
     assert "For a model that thinks, configure one" in said
-
-
-def test_it_uses_only_tools_it_has() -> None:
-    keep, ask = UserSaid("Remember that I like tea"), UserSaid("What do I like?")
-    assert [call.name for call in reply([keep], {"save_memory"}).calls] == ["save_memory"]
-    assert "may not save" in reply([keep], {"search_memory"}).text
-    assert "may not search" in reply([ask], {"update_memory"}).text
 
 
 def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) -> list[Message]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-import anyio
 import orjson
 import pytest
 
@@ -29,7 +27,6 @@ from honeybadger_agent.models.model import (
     ToolSpec,
     UserSaid,
 )
-from honeybadger_agent.turn.toolbox import specs_of
 from tests.endpoint import Answer, Endpoint, anthropic, in_turn, openai, refusal, served
 
 if TYPE_CHECKING:  # its library takes a second
@@ -183,20 +180,6 @@ async def test_a_stable_beginning_is_marked_for_the_cache(protocol: Protocol) ->
     assert ("cache_control" in first, "cache_control" in second) == (True, False)
 
 
-async def test_every_tool_reaches_the_model_with_its_schema(protocol: Protocol) -> None:
-    specs = specs_of()
-    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
-        await ask(model, tools=list(specs))
-    tools = endpoint.asked[0].body["tools"]
-    functions = [tool.get("function", tool) for tool in tools]
-    assert [tool["name"] for tool in functions] == [spec.name for spec in specs]
-    for tool, spec in zip(functions, specs, strict=True):
-        assert tool["description"] == spec.description
-        schema = tool.get("parameters") or tool["input_schema"]
-        assert set(schema["properties"]) == set(spec.schema.get("properties", {}))
-        assert schema.get("required", []) == spec.schema.get("required", [])
-
-
 async def test_without_a_key_none_is_sent(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in POISON.items():
         monkeypatch.setenv(name, value)
@@ -345,33 +328,6 @@ async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
             await failure(model)
     assert endpoint.asked
     assert elsewhere.asked == []
-
-
-@BOTH_PROTOCOLS
-@pytest.mark.parametrize("where", ["before", "between", "while_heard"])
-async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, where: str) -> None:
-    """In a scope of anyio every further wait is cancelled as well, those of closing among them."""
-    answer = Answer(then="hang") if where == "before" else protocol.write(HELLO, then="hang")
-    heard = asyncio.Event()
-
-    async def hear(_: str) -> None:
-        heard.set()
-        if where == "while_heard":
-            await asyncio.Event().wait()
-
-    with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=60) as model:
-        async with anyio.create_task_group() as group:
-            group.start_soon(model.answer, Prompt("", (UserSaid("Hi"),)), hear)
-            await until((lambda: bool(endpoint.asked)) if where == "before" else heard.is_set)
-            group.cancel_scope.cancel()
-        await until(endpoint.gone.is_set)
-        await model.aclose()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110  it becomes so in another thread
-            await asyncio.sleep(0.005)
 
 
 # ---------------------------------------------------------------------------------------------- what leaves the machine

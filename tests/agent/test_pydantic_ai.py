@@ -13,9 +13,9 @@ from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess
 
 pytest.importorskip("pydantic_ai.conversation_store", reason="needs the extra pydantic-ai")
-from pydantic_ai import Agent, BinaryContent, DeferredToolRequests
+from pydantic_ai import Agent
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord
+from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -156,23 +156,6 @@ async def test_a_record_is_deleted_only_as_it_was_read(store: GroupConversations
         await store.write_record(lost, expected_revision=None)
     with pytest.raises(LookupError):
         await store.read_entry("not there")
-
-
-async def test_every_kind_of_message_comes_back(store: GroupConversations) -> None:
-    messages: list[ModelMessage] = [
-        ModelRequest(parts=[UserPromptPart(["look", BinaryContent(b"\xff\x00\x10", media_type="application/pdf")])]),
-        ModelResponse(parts=[TextPart("a\u200bb \u0000"), ToolCallPart("weather", {"city": "Oslo", "n": 1.5})]),
-        *(said(f"{n} " + "x" * 3000) for n in range(150)),
-    ]
-    entries: list[ConversationEntry] = []
-    for message in messages:
-        entries.append(ConversationEntry(parent_id=entries[-1].id if entries else None, message=message))
-    waiting = DeferredToolRequests(calls=[ToolCallPart("ask", {"b": 1})])
-    record = ConversationRecord(conversation_id="all", head_id=entries[-1].id, deferred_tool_requests=waiting)
-    await store.write_record(record, new_entries=entries, expected_revision=None)
-    assert await store.read_record("all") == record
-    assert [entry.message for entry in await store.read_history(record.head_id, limit=3)] == messages[-3:]
-    assert [(await store.read_entry(entry.id)).message for entry in entries[:2]] == messages[:2]
 
 
 async def test_conversations_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:

@@ -29,16 +29,6 @@ async def ask(model: ScriptedModel, *messages: Message) -> tuple[ModelSaid, list
     return await model.answer(Prompt("", messages), on_text), pieces
 
 
-async def test_answers_come_in_order_in_pieces_and_run_out() -> None:
-    model = ScriptedModel([ModelSaid("Hello Sheila"), lambda prompt: ModelSaid(f"<{prompt.system}>")])
-    assert await ask(model, UserSaid("Hi")) == (ModelSaid("Hello Sheila"), ["Hello Sheila"])
-    assert await ask(model, UserSaid("Hi")) == (ModelSaid("<>"), ["<>"])
-    with pytest.raises(ModelFailed, match="has 2 answers and was asked for one more") as failed:
-        await ask(model, UserSaid("Hi"))
-    assert not failed.value.is_passing
-    assert [asked.messages for asked in model.asked] == [(UserSaid("Hi"),)] * 3
-
-
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "story.json"

@@ -70,21 +70,6 @@ def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawS
     ]
 
 
-def test_asking_again_for_a_lost_answer_works(served: HostProcess, asker: RawSender) -> None:
-    where = ("--group", asker.group)
-    first = run_agent("ask", "-", "--id", "a1", *where, home=served.home, stdin=b"Remember that I like tea")
-    assert run_agent("ask", "Remember that I like tea", "--id", "a1", *where, home=served.home).stdout == first.stdout
-    other = run_agent("ask", "Something else", "--id", "a1", *where, home=served.home)
-    assert (other.returncode, other.stdout) == (1, "")
-    assert other.stderr.startswith("honeybadger-agent: conflict: ")
-    gone = run_agent("answer", "a1", *where, home=served.home)
-    assert gone.returncode == 1
-    assert gone.stderr.startswith("honeybadger-agent: not_found: ")
-    nobody = run_agent("ask", "hello", "--agent", "nobody", *where, home=served.home)
-    assert nobody.stderr.startswith("honeybadger-agent: not_found: there is no agent 'nobody'")
-    assert run_agent("ask", "", *where, home=served.home).returncode == 1
-
-
 def test_interrupted_before_an_answer_ask_withdraws_the_message(home: Path, tmp_path: Path) -> None:
     with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
         wait_for(lambda: list((home / "data/ipc/main").glob("user/turns/*.json")))
@@ -114,20 +99,6 @@ def test_interrupted_during_an_answer_ask_prints_what_was_said(
         assert "topped: asked for by user" in terminal.text
     assert turns_of(home)[1]["content"].endswith("asked for by user.)")
     wait_for(lambda: os.listdir(home / "data/ipc/main/user/replies") == [])  # the stream goes behind the reply
-
-
-def test_answer_that_is_interrupted_only_stops_waiting(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
-    playing(home, make_host, "The beginning of this. " + "word " * 2000)
-    client, request_id = SyncClient(home, "main", "user"), new_id()
-    with pytest.raises(ReplyTimeout):
-        client.chat("hello", request_id=request_id, timeout_seconds=0.01)
-    with Terminal([*AGENT, "answer", request_id, "--home", str(home)], tmp_path) as terminal:
-        terminal.wait_for("The beginning")
-        terminal.type("\x03")
-        assert terminal.end() == 130
-        assert f"the answer goes on being written: honeybadger-agent answer {request_id}" in terminal.text
-    assert client.stop_turn(request_id).state == "stopped"  # until now it went on
-    assert client.answer(request_id).content.startswith("The beginning")
 
 
 # ------------------------------------------------------------------------------------------------------------ hostile

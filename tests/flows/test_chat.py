@@ -169,17 +169,6 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     assert said(home) == []
 
 
-def test_many_lines_are_pasted_as_one_message(host: HostProcess, home: Path, chat: Open) -> None:
-    terminal = chat()
-    terminal.paste("first line\nsecond line\n\tthird")
-    terminal.wait_for("second line")
-    terminal.type("\r")
-    terminal.wait_for("Hello to you.")
-    terminal.wait_for("you>", times=2)
-    leave(terminal)
-    assert said(home) == ["first line\nsecond line\n\tthird"]
-
-
 def test_typed_lines_return_in_the_next_chat_without_credentials(
     host: HostProcess, home: Path, person: Path, chat: Open
 ) -> None:
@@ -201,18 +190,6 @@ def test_typed_lines_return_in_the_next_chat_without_credentials(
     second.wait_for("you>", times=2)
     leave(second)
     assert said(home)[-1] == "good morning"
-
-
-def test_an_answer_longer_than_the_screen_appears_once(make_host: HostFactory, home: Path, chat: Open) -> None:
-    text = "\n".join(f"This is line {number}." for number in range(1, 251))
-    make_host(script(home, {"answers": [{"text": text}]}, delay_seconds=0.002)).start()
-    terminal = chat()
-    terminal.say("count", "This is line 250.")
-    terminal.wait_for("you>")
-    lines = terminal.text.splitlines()
-    end = lines.index("This is line 250.")
-    assert lines[:end] == [f"This is line {number}." for number in range(250 - end, 250)]
-    leave(terminal)
 
 
 # ------------------------------------------------------------------------------------------------- what may go wrong
@@ -396,11 +373,3 @@ def test_in_a_pipe_failures_go_to_stderr(make_host: HostFactory, home: Path) -> 
     assert errors[0].startswith("honeybadger-agent: No answer: ")
     assert "not UTF-8" in errors[1]
     assert "There is no /nothing" in errors[2]
-
-
-def test_in_a_pipe_a_missing_host_is_named_once(home: Path) -> None:
-    run = piped(home, b"hello\n", "--timeout", "3", source=IMPATIENT)
-    assert (run.returncode, run.stdout) == (4, "")
-    errors = run.stderr
-    assert errors.count("No host answers") == 1
-    assert "Not answered yet: honeybadger-agent answer " in errors

@@ -82,13 +82,6 @@ def scene(asker: RawSender, served: HostProcess) -> Scene:
     return made
 
 
-def _file(data: bytes) -> Callable[[Path], None]:
-    def write(path: Path) -> None:
-        path.write_bytes(data)
-
-    return write
-
-
 def _place(scene: Scene, make: Callable[[Path], object], name: str = "x.json") -> None:
     """Make something outside the box and rename it in, so that it appears whole."""
     temporary = scene.mallory.root / "tmp" / "thing"
@@ -233,24 +226,6 @@ def test_a_sparse_tebibyte_is_refused_with_its_beginning_kept(scene: Scene) -> N
 
 
 # ----------------------------------------------------------------------------------------------------------- file names
-
-
-@pytest.mark.parametrize(
-    "name", [".x.json", "x.json ", "x.JSON", "x.json.tmp", "x", ".json", "x.json~", "json", "..json", "...json"]
-)
-def test_a_name_that_is_not_finished_is_left_alone(scene: Scene, name: str) -> None:
-    _place(scene, _file(request("x", content="unfinished")), name)
-    scene.check()
-    scene.mallory.do("last", "ping")
-    assert os.listdir(scene.mallory.requests) == [name]
-    assert os.listdir(scene.mallory.replies) == ["last.json"]
-    assert not scene.mallory.dead.exists()
-
-
-@pytest.mark.parametrize("stem", ["CON", "x.json", "x.reason", "0", "a" * 100, "A.b_c-d", "con..", "host.lock"])
-def test_an_unusual_but_valid_name_is_served(scene: Scene, stem: str) -> None:
-    scene.mallory.do(stem, content="fine")
-    assert "- fine" in scene.honest.memory_text()
 
 
 def test_no_name_reaches_a_console_unescaped(make_host: HostFactory, stranger: RawSender) -> None:

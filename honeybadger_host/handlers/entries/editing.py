@@ -13,10 +13,16 @@ from typing import Final
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.entries.answers import check_future, check_version, read_valid_until, shown
+from honeybadger_host.handlers.entries.answers import (
+    Texts,
+    check_future,
+    check_version,
+    cleaned,
+    read_valid_until,
+    shown,
+)
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import Superseding
-from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -49,46 +49,6 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
     return QueryHandler(answer)
 
 
-class _Rows(NamedTuple):
-    """Rows of a page.
-
-    Args:
-        total: entries on all pages.
-        has_more: the reply has no room for all rows of the page.
-    """
-
-    entries: list[dict[str, Any]]
-    total: int
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Pages:
-    """The entries that a request asks for, a page at a time.
-
-    Args:
-        counts: category -> entries directly in it, sorted.
-    """
-
-    index: Index
-    group: str
-    payload: ListMemoryEntries
-    counts: Mapping[str, int]
-
-    def page(self, limit: int, offset: int) -> Sequence[Listed]:
-        payload, lookups = self.payload, self.index.lookups
-        if payload.newest:
-            return lookups.newest(self.group, payload.category, payload.author, limit, offset)
-        categories, passed_over = _page(self.counts, limit, offset)
-        return lookups.listed(self.group, categories, payload.author, limit, passed_over)
-
-    def all(self) -> Iterator[Listed]:
-        offset = 0
-        while listed := self.page(IN_ONE_QUERY, offset):
-            offset += len(listed)
-            yield from listed
-
-
 @dataclass(frozen=True, slots=True)
 class _Listing:
     """Lists entries from the index, with the content of their files if that is asked for."""
@@ -124,31 +84,47 @@ class _Listing:
         counts = {category: count for category, count, _ in sizes if _levels(category) <= deepest}
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
         offset = payload.offset or 0
-        pages = _Pages(self.index, group, payload, counts)
         if payload.where is None:
-            rows, has_more = self._with_texts(payload, group, pages.page(limit, offset))
-            found = _Rows(rows, sum(counts.values()), has_more)
+            total = sum(counts.values())
+            page = self._page(group, payload, counts, limit, offset)
         else:
-            found = self._matching(pages, payload.where, limit, offset)
+            matching = self._matching(group, payload, counts, payload.where)
+            total = len(matching)
+            page = matching[offset : offset + limit]
+        rows, has_more = self._with_texts(payload, group, page)
         return {
-            "entries": found.entries,
-            "total": found.total,
+            "entries": rows,
+            "total": total,
             "folders": _folders(sizes, base, deepest + 1),
-            "has_more": found.has_more or offset + len(found.entries) < found.total,
+            "has_more": has_more or offset + len(rows) < total,
         }
 
-    def _matching(self, pages: _Pages, where: Mapping[str, Any], limit: int, offset: int) -> _Rows:
-        """Return the page of the entries for which the conditions hold; each file is read for it."""
-        wanted: list[Listed] = []
-        total = 0
-        for listed in pages.all():
-            read = self._read(pages.group, listed)
-            if read is not None and holds(where, read[1]):
-                total += 1
-                if offset < total <= offset + limit:
-                    wanted.append(listed)
-        rows, has_more = self._with_texts(pages.payload, pages.group, wanted)
-        return _Rows(rows, total, has_more)
+    def _page(
+        self, group: str, payload: ListMemoryEntries, counts: Mapping[str, int], limit: int, offset: int
+    ) -> Sequence[Listed]:
+        """Return a page of the entries that are asked for.
+
+        Args:
+            counts: category -> entries directly in it, sorted.
+        """
+        if payload.newest:
+            return self.index.lookups.newest(group, payload.category, payload.author, limit, offset)
+        categories, passed_over = _page(counts, limit, offset)
+        return self.index.lookups.listed(group, categories, payload.author, limit, passed_over)
+
+    def _matching(
+        self, group: str, payload: ListMemoryEntries, counts: Mapping[str, int], where: Mapping[str, Any]
+    ) -> list[Listed]:
+        """Return the entries for which the conditions hold; each file is read for it."""
+        matching: list[Listed] = []
+        offset = 0
+        while listed := self._page(group, payload, counts, IN_ONE_QUERY, offset):
+            offset += len(listed)
+            for each in listed:
+                read = self._read(group, each)
+                if read is not None and holds(where, read[1]):
+                    matching.append(each)
+        return matching
 
     def _with_texts(
         self, payload: ListMemoryEntries, group: str, listed: Sequence[Listed]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.entries.answers import parsed, the_one
@@ -14,22 +14,19 @@ from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, m
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
 
-_FREE_PLACES: Final = 2  # places loaded for a new entry: a person may have removed the first and left the second
-
 
 def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the files that an entry may have, with their content, one for each salt, until two of them are free.
+    """Yield the files that an entry may have, with their content, one for each salt, until one of them is free.
 
     Args:
         place: salt -> file.
     """
-    salt = free = 0
-    while free < _FREE_PLACES:
+    for salt in itertools.count():
         file = place(salt)
         data = read(file)
-        free += data is None
         yield file, data
-        salt += 1
+        if data is None:
+            return
 
 
 def named_entry(
@@ -122,6 +119,6 @@ class EntryPlaces:
 
 def first_free(place: str | None) -> str:
     """Return a place that is free. Raises Refusal if there is none."""
-    if place is None:  # other saves of this batch took both: the next batch has new ones
+    if place is None:  # another save of this batch took it: the next batch has a new one
         raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
     return place

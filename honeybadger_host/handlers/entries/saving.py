@@ -18,9 +18,11 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.entries.answers import (
+    Texts,
     check_future,
     check_one_key,
     check_version,
+    cleaned,
     no_name,
     not_found,
     parsed,
@@ -31,7 +33,6 @@ from honeybadger_host.handlers.entries.answers import (
 from honeybadger_host.handlers.entries.places import EntryPlaces, first_free, named_entry
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Superseding
-from honeybadger_host.handlers.entries.texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whole
 from honeybadger_host.memory.entries.entry import (

@@ -19,8 +19,7 @@ from honeybadger_host.handler_kinds import (
     TurnUnderWay,
     WaitingHandler,
 )
-from honeybadger_host.handlers.conversation import prepare_turn
-from honeybadger_host.handlers.speakers import speaker_of
+from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
 from honeybadger_host.handlers.turns.chat_turn import ChatTurn, StopATurn, TurnDependencies
 from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.text.neutralise import is_blank, neutralise

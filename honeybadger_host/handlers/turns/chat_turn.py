@@ -32,8 +32,8 @@ from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import ChatResult, GetContext, Refusal, StopResult, StreamLine
 from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.handler_kinds import Asked, Outcome, StopAsked, TurnUnderWay
+from honeybadger_host.handlers.conversation import Speakers
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.memory.session_document_store import Sessions

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import orjson
 
-from honeybadger_agent.models.model import Model, ModelSaid, OnText, Prompt, ToolAnswer, ToolCall
+from honeybadger_agent.models.model import (
+    MAX_SUMMARY_CHARACTERS,
+    Model,
+    ModelSaid,
+    OnText,
+    Prompt,
+    ToolAnswer,
+    ToolCall,
+)
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import StreamLine, ToolRun
 from honeybadger_host.handler_kinds import Asked, TurnUnderWay
@@ -16,12 +23,11 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 
-_MAX_SUMMARY_LENGTH: Final = 200  # characters of a tool's answer in the list of tool runs
-
 
 def tool_run(answer: ToolAnswer) -> ToolRun:
     """Return the line that people see about a tool that ran."""
-    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:_MAX_SUMMARY_LENGTH])
+    summary = redact(answer.summary)[0][:MAX_SUMMARY_CHARACTERS]
+    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=summary)
 
 
 @dataclass(slots=True)
