@@ -65,7 +65,7 @@ class Forwarding:
 
     def __init__(self, home: Path, servers: Servers, names: Names, *, watches: bool) -> None:
         """Begin."""
-        self._servers, self._asking = servers, names.asking
+        self._servers, self._asking = servers, names.subject("ask")
         self._spool = Spool(home / "data" / "ipc", senders=None)
         self._carrier = Carrier(servers.client, self._look, _NET_SECONDS)
         self._taken: dict[Key, tuple[Inbox, str]] = {}
@@ -199,7 +199,7 @@ class Answering:
         self._servers.cancel(self._task)
 
     async def _run(self) -> None:
-        subscription = await self._servers.client.subscribe(f"{self._names.asking}.*.*", cb=self._take)
+        subscription = await self._servers.client.subscribe(f"{self._names.subject('ask')}.*.*", cb=self._take)
         try:
             await asyncio.Event().wait()
         finally:

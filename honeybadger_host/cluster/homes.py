@@ -62,7 +62,7 @@ def _identities(servers: Servers) -> set[str]:
 
 def preferred(servers: Servers, names: Names) -> list[str]:
     """Return the machines of a home, the preferred one first; empty: no `balance` yet. Raises Unreachable."""
-    found = servers.newest(PLACES, names.places)
+    found = servers.newest(PLACES, names.subject("places"))
     return orjson.loads(found.data) if found is not None else []
 
 
@@ -70,7 +70,7 @@ def prefer(servers: Servers, orders: Mapping[str, Sequence[str]]) -> None:
     """Keep on the servers which machines should own homes: identity -> machines. Raises Unreachable."""
     servers.make_stream(PLACES, _PLACES_SUBJECT, of_each=1)
     for identity, order in orders.items():
-        servers.publish(Names(identity).places, orjson.dumps(order), {})
+        servers.publish(Names(identity).subject("places"), orjson.dumps(order), {})
 
 
 def is_turn(servers: Servers, names: Names, node: str, lease: Watched) -> bool:

@@ -43,11 +43,11 @@ def release(servers: Servers, names: Names, node: str, following: str = "") -> N
 
 
 def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0) -> bool:
-    held = servers.newest(OWNERS, names.lease)
+    held = servers.newest(OWNERS, names.subject("owner"))
     if held is not None and held.data not in (b"", node.encode()) and held.seq != lapsed:
         return False
     try:
-        servers.publish(names.lease, data, {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)})
+        servers.publish(names.subject("owner"), data, {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)})
     except WrongSequence:
         return False
     return True
@@ -55,7 +55,7 @@ def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0
 
 def holder(servers: Servers, names: Names) -> str | None:
     """Return the machine that holds the lease, or None. Raises Unreachable."""
-    held = servers.newest(OWNERS, names.lease)
+    held = servers.newest(OWNERS, names.subject("owner"))
     return None if held is None or not held.data else held.data.decode()
 
 
@@ -79,7 +79,7 @@ class Watched:
 
     def holder(self, servers: Servers, names: Names) -> str | None:
         """Return the machine that holds the lease, or None if nobody renewed it in time. Raises Unreachable."""
-        held, now = servers.newest(OWNERS, names.lease), time.monotonic()
+        held, now = servers.newest(OWNERS, names.subject("owner")), time.monotonic()
         if held is not None and held.data:
             if held.seq != self._seq:
                 self._seq, self._since = held.seq, now

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_agent.relay import asking_subject
 from honeybadger_host.cluster.records import (
     CHAIN_HEADER,
     EPOCH_HEADER,
@@ -83,39 +82,14 @@ class Names(NamedTuple):
         """Subject of the log: a new one each time that a machine begins to own the home."""
         return f"hb.{self.identity}.log.{self.first}.*" if self.first else f"hb.{self.identity}.log.*"
 
-    @property
-    def all_subjects(self) -> str:
-        return f"hb.{self.identity}.>"
-
-    @property
-    def asking(self) -> str:
-        return asking_subject(self.identity)
-
-    @property
-    def who(self) -> str:
-        return f"hb.{self.identity}.who"
-
-    @property
-    def move(self) -> str:
-        return f"hb.{self.identity}.move"
-
-    @property
-    def lease(self) -> str:
-        return f"hb.{self.identity}.owner"
-
-    @property
-    def places(self) -> str:
-        return f"hb.{self.identity}.places"
+    def subject(self, kind: str) -> str:
+        """Return a subject of the home: `ask` (requests), `who`, `move`, `owner` (the lease), `places`, `machine`."""
+        return f"hb.{self.identity}.{kind}"
 
     @property
     def machines(self) -> str:
         """Stream with the names of the machines that ran lately."""
         return f"HBM_{self.identity}"
-
-    @property
-    def machine(self) -> str:
-        """Subject of a machine's name, before `.<digest of the name>`."""
-        return f"hb.{self.identity}.machine"
 
     @property
     def snapshots(self) -> str:
@@ -149,13 +123,13 @@ def logs_of(servers: Servers, names: Names) -> dict[str, int]:
     Raises Unreachable.
     """
     first = Names(names.identity).stream
-    found = servers.streams(first, names.all_subjects)
+    found = servers.streams(first, names.subject(">"))
     return {name: int(name.removeprefix(first).lstrip("_") or 0) for name in found}
 
 
 def snapshots_of(servers: Servers, names: Names) -> dict[str, int]:
     """Return the streams of a home's snapshots: name -> the number of the log it ends with. Raises Unreachable."""
-    return {name: int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.all_subjects)}
+    return {name: int(name.rpartition("_")[2]) for name in servers.streams(names.snapshots, names.subject(">"))}
 
 
 class Purged(Exception):

@@ -382,7 +382,7 @@ class Member:
             pause = LOOK_SECONDS
             try:
                 if not is_made:
-                    subjects = f"{self.names.machine}.*"
+                    subjects = f"{self.names.subject('machine')}.*"
                     self._servers.make_stream(self.names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
                     is_made = True
                 self._shorten(self._servers)

@@ -90,9 +90,9 @@ class Presence:
     async def _run(self) -> None:
         client = self._servers.client
         subscriptions = [
-            await client.subscribe(self._names.who, cb=self._tell),
+            await client.subscribe(self._names.subject("who"), cb=self._tell),
             await client.subscribe(EVERYBODY, cb=self._tell),
-            await client.subscribe(self._names.move, cb=self._move),
+            await client.subscribe(self._names.subject("move"), cb=self._move),
         ]
         try:
             while True:
@@ -106,7 +106,7 @@ class Presence:
         """Publish this machine's name; return whether the servers keep it: the owner makes the stream."""
         node = self._state().node
         place = ":".join(place_of(node))  # a machine that joins again in this folder replaces its old name
-        subject = f"{self._names.machine}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+        subject = f"{self._names.subject('machine')}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
         try:
             await self._servers.client.jetstream().publish(subject, node.encode())
         except (nats.errors.Error, OSError) as error:
@@ -125,7 +125,7 @@ class Presence:
 
 def present(servers: Servers, names: Names) -> list[State]:
     """Return the machines that run, the owner first. Raises Unreachable."""
-    states = [State.load(data) for data in servers.ask_all(names.who)]
+    states = [State.load(data) for data in servers.ask_all(names.subject("who"))]
     return sorted(states, key=lambda state: (-state.epoch, state.node))
 
 
@@ -188,10 +188,10 @@ def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
 def move(servers: Servers, names: Names, owner: State, target: State) -> float:
     """Let another machine own the home; return the seconds until it served. Raises HostError, Unreachable."""
     began = time.monotonic()
-    if servers.ask(names.move, target.node.encode()) is None:
+    if servers.ask(names.subject("move"), target.node.encode()) is None:
         raise StorageFailed(f"{owner.node} did not answer: nothing was moved, unless `cluster status` says so")
     while time.monotonic() < began + _MOVING_SECONDS:
-        data = servers.ask_all(names.who, until=lambda data: State.load(data).node == target.node)
+        data = servers.ask_all(names.subject("who"), until=lambda data: State.load(data).node == target.node)
         if any(state.node == target.node and state.serves for state in map(State.load, data)):
             return time.monotonic() - began
         time.sleep(_AGAIN_SECONDS)

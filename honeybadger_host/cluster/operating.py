@@ -76,7 +76,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         with closing(Servers(settings.urls, settings.credentials)) as servers:
             servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
             if is_anew and not is_begun:
-                for stream in servers.streams("HB", names.all_subjects):
+                for stream in servers.streams("HB", names.subject(">")):
                     if stream not in (OWNERS, PLACES):
                         servers.remove_stream(stream)
             ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
@@ -224,7 +224,7 @@ def _ask_for(member: Member, settings: Cluster) -> None:
                 owner = holder(servers, member.names)
                 if owner not in (None, member.node):
                     member.following = owner or ""
-                    servers.ask(member.names.move, member.node.encode())
+                    servers.ask(member.names.subject("move"), member.node.encode())
             time.sleep(_AGAIN_SECONDS)
 
 

@@ -419,8 +419,8 @@ class Story:
         asked = {BOX_HEADER: REQUESTS, ID_HEADER: "forged"}
         tried: dict[str, tuple[bytes, dict[str, str]]] = {
             names.subjects.replace("*", "forger"): (dump_owner("forger"), record),
-            names.lease: (b"forger", {}),
-            f"{names.asking}.{GROUPS[0]}.c0": (request("forged", content=FORGED), asked),
+            names.subject("owner"): (b"forger", {}),
+            f"{names.subject('ask')}.{GROUPS[0]}.c0": (request("forged", content=FORGED), asked),
             f"$JS.API.STREAM.DELETE.{names.stream}": (b"", {}),
         }
         with (

@@ -99,7 +99,7 @@ def test_a_machine_stopped_during_handover_ends(three: Cluster) -> None:
     a.host.send_signal(signal.SIGSTOP)
     with closing(Connection(a.urls)) as servers:
         client = servers.client
-        servers.start(client.publish(Names(three.identity).move, b.node().encode())).result(5)
+        servers.start(client.publish(Names(three.identity).subject("move"), b.node().encode())).result(5)
         servers.start(client.flush()).result(5)
     a.host.send_signal(signal.SIGTERM)
     a.host.send_signal(signal.SIGCONT)
