@@ -70,7 +70,7 @@ def cluster_key(
     overrides: Overrides = None,
 ) -> None:
     """Make the key of this host, or of an agent elsewhere, and say what the servers' nats.conf needs for it."""
-    from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
+    from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
     from honeybadger_host.configuration import load_settings
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.schema import read_meta

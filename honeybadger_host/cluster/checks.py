@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cluster.lease import OWNERS, holder
 from honeybadger_host.cluster.log import Names, read_place, snapshots_of
-from honeybadger_host.cluster.moving import MAX_BEHIND, State, missing, present
+from honeybadger_host.cluster.machines import MAX_BEHIND, State, missing, present
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, SettingsError
@@ -21,10 +21,6 @@ from honeybadger_host.files.safe_files import printable
 from honeybadger_host.memory.forgotten_files import REPLACED
 from honeybadger_host.ops.findings import Finding
 from honeybadger_host.settings import Cluster
-
-_NOT_SEEN: Final = (
-    "whether the servers have `sync_interval: always`, and how full their disks are, is not told to hosts"
-)
 
 
 def cluster(home: Path) -> Iterator[Finding]:
@@ -59,7 +55,6 @@ def cluster(home: Path) -> Iterator[Finding]:
         what = f"no server, or no majority of them, answers: {error}"
         yield Finding("cluster", "problem", what, "start them: nothing is answered until most of them run")
         return
-    yield Finding("servers", "ok", _NOT_SEEN, "look into nats.conf and at `df` there")
 
 
 def _servers(settings: Cluster) -> Iterator[Finding]:

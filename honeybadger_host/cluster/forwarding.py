@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -50,8 +49,7 @@ log = structlog.get_logger()
 # watched this long.
 _KEPT_SECONDS: Final = 10.0
 _NET_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.05
-_LOOK_PAUSE: Final = 10  # multiple of the CPU time of a look into all folders before the next
+_PAUSE_SECONDS: Final = 0.05  # between two looks into all folders, whatever happens
 # For a sender on another machine if `limits.requests_per_second` is not set: a fifteenth of what an owner serves.
 REQUESTS_PER_SECOND = 100.0
 
@@ -59,8 +57,7 @@ REQUESTS_PER_SECOND = 100.0
 class Forwarding:
     """Carries the requests in the inboxes of this machine to the owner, until it is closed.
 
-    File events name the folders to look into at once. All folders are looked into every second; where they are not
-    watched, more often.
+    File events name the folders to look into at once. All folders are looked into every second.
     """
 
     def __init__(self, home: Path, servers: Servers, names: Names, *, watches: bool) -> None:
@@ -96,13 +93,11 @@ class Forwarding:
             self._has_new.clear()
             self._spool.mark(None)
             self._carrier.woken.set()
-            pause = _LOOK_PAUSE * self._spool.sweep_cost
-            await asyncio.sleep(max(_LOOK_SECONDS, pause))
             if self._watcher is not None:
                 self._watcher.ensure(dict.fromkeys(self._spool.folders, False), time.monotonic())
-                if self._watcher.is_alive() and not self._watcher.unwatched:
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(self._has_new.wait(), _NET_SECONDS + pause)
+            await asyncio.sleep(_PAUSE_SECONDS)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._has_new.wait(), _NET_SECONDS)
 
     def _look(self) -> Iterator[_Lying]:
         now = time.monotonic()
@@ -191,8 +186,6 @@ class Answering:
         self._home, self._servers, self._names, self._known = home, servers, names, known
         self._taken: dict[tuple[str, str, str], _Taken] = {}
         """Requests by group, sender and id."""
-        self._waiting: Counter[tuple[str, str]] = Counter()
-        """Group and sender -> requests without a reply."""
         self._task = servers.start(self._run())
 
     def close(self) -> None:
@@ -242,7 +235,7 @@ class Answering:
                 raise Refusal("forbidden", why)
             if len(message.data) > MOST_BYTES:
                 raise Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which go to no other machine")
-            if self._waiting[who] >= MAX_AT_ONCE or self._buckets.take(who, now):
+            if self._buckets.take(who, now):
                 return  # the sender asks again. It may have been done, so it is not refused
             Mailbox(Path(inbox.path)).create()
             with contextlib.closing(open_box(inbox)) as opened:
@@ -251,7 +244,6 @@ class Answering:
             taken = self._taken[key] = _Taken(digest, message.reply, now)
         taken.reply_to, taken.asked_at = message.reply, now
         if taken.task is None:
-            self._waiting[who] += 1
             taken.task = asyncio.create_task(self._answer(inbox, key, taken))
 
     async def _answer(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:
@@ -274,7 +266,6 @@ class Answering:
             log.debug("cluster.not_answered", group=key[0], sender=key[1], id=key[2], error=str(error))
         finally:
             taken.task = None
-            self._waiting[key[:2]] -= 1
             asyncio.get_running_loop().call_later(kept, self._forget, inbox, key, taken)
 
     def _forget(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:

@@ -18,14 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from honeybadger_host import __version__
-from honeybadger_host.cluster.committing import Committing
-from honeybadger_host.cluster.forgetting import ended_streams, look_for, remove_derived, take_out
+from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
-from honeybadger_host.cluster.homes import is_turn
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
-from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Purged, read_place
-from honeybadger_host.cluster.moving import REMEMBERED_SECONDS, Presence, State, missing, present
-from honeybadger_host.cluster.placing import place_files
+from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Committing, Log, Purged, read_place
+from honeybadger_host.cluster.machines import Presence, State, is_turn, missing, present
 from honeybadger_host.cluster.records import (
     CLEAN,
     SCHEMA_HEADER,
@@ -377,14 +374,10 @@ class Member:
 
     def _trim(self) -> None:
         """Publish snapshots and shorten the log, until this machine stops. A thread of its own."""
-        pause, is_made = 0.0, False
+        pause = 0.0
         while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
             pause = LOOK_SECONDS
             try:
-                if not is_made:
-                    subjects = f"{self.names.subject('machine')}.*"
-                    self._servers.make_stream(self.names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
-                    is_made = True
                 self._shorten(self._servers)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")

@@ -1,7 +1,9 @@
-"""The operator's work on a home of several machines: begin one, let a machine join or leave, look at it."""
+"""The operator's work on a home of several machines: begin one, let a machine join or leave, look at it, make keys."""
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,12 +13,27 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from honeybadger_host.cluster.homes import PLACES, Home, all_homes, prefer, spread
+import nkeys
+
+from honeybadger_agent.mailbox import checked_name
+from honeybadger_agent.relay import REPLY_PREFIX, asking_subject, credentials_of
+from honeybadger_host.cluster.files import place_files
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
+from honeybadger_host.cluster.machines import (
+    PLACES,
+    REMEMBERED_SECONDS,
+    Home,
+    all_homes,
+    choose,
+    missing,
+    move,
+    place_of,
+    prefer,
+    present,
+    spread,
+)
 from honeybadger_host.cluster.member import Member
-from honeybadger_host.cluster.moving import choose, missing, move, place_of, present
-from honeybadger_host.cluster.placing import place_files
 from honeybadger_host.cluster.records import (
     CLEAN,
     LOG_CHAIN,
@@ -86,6 +103,8 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                     "with --anew, then the other machines have to join again"
                 )
             make_log(servers, names)
+            subjects = names.subject("machine.*")
+            servers.make_stream(names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
             if not is_begun:
                 with closing(connect(path)) as writer, transaction(writer, path) as writing:
                     write_position(writing, START)
@@ -254,3 +273,48 @@ def verify(home: Path, settings: Cluster) -> Position:
         if at_here != here.chain:
             raise JournalError(f"the journal of this machine is not on the line of the shared log at {here.seq}")
         return position or here
+
+
+def make_key(path: Path) -> str:
+    """Write the seed of a new key, readable by its owner alone; return the public half.
+
+    A seed that is there stays as it is. Raises HomeError if the file cannot be written, or holds something else.
+    """
+    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except FileExistsError:
+        return _public_half(path)
+    except OSError as error:
+        raise HomeError(f"cannot write {path}: {error.strerror}") from None
+    with open(fd, "wb") as file:
+        file.write(seed)
+        file.flush()
+        os.fsync(fd)
+    return _public_half(path)
+
+
+def _public_half(path: Path) -> str:
+    try:
+        seed = credentials_of(str(path)).get("nkeys_seed_str", "")
+        return str(nkeys.from_seed(bytearray(seed.encode())).public_key.decode())
+    except (OSError, ValueError, nkeys.NkeysError) as error:
+        raise HomeError(f"{path} is there, and is no seed that can be used: {error}; name another file") from None
+
+
+def host_lines(public: str) -> list[str]:
+    """Return the lines for this machine's host in `authorization { users: [ … ] }` of nats.conf."""
+    return [f"{{ nkey: {public} }}  # the host on {socket.gethostname()}"]
+
+
+def agent_lines(public: str, identity: str, group: str, sender: str) -> list[str]:
+    """Return an agent's lines for nats.conf: it may send as one sender and read its own replies. Raises BadName."""
+    checked_name("group", group)
+    checked_name("sender", sender)
+    return [
+        f"{{ nkey: {public}, permissions: {{  # {sender} in {group}",
+        f'    publish: [ "{asking_subject(identity)}.{group}.{sender}" ]',
+        f'    subscribe: [ "{REPLY_PREFIX}{group}.{sender}.>" ]',
+        "} }",
+    ]

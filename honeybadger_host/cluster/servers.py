@@ -37,9 +37,6 @@ _FETCHED_AT_ONCE: Final = 256
 # One server answers with the first code, three with the second: the number is taken by another's message, or by our own
 # whose answer was lost. Messages have no `Nats-Msg-Id`: what a server takes for a repetition may have other bytes.
 _WRONG_SEQUENCE: Final = (10071, 10164)
-_NO_ROOM: Final = (10002, 10023, 10047, 10077)  # error codes of exhausted limits: account, cluster, disk, stream
-_NOT_CLUSTERED: Final = 10074
-_DENIED_SECONDS: Final = 10.0
 
 
 class Unreachable(Exception):
@@ -65,8 +62,6 @@ class Servers:
         self._js: JetStreamContext
         self._said = ""
         """The last error of the connection."""
-        self._denied = -_DENIED_SECONDS, ""
-        """Time and text of the servers' last refusal to publish."""
         try:
             self._call(self._connect(), _CONNECT_SECONDS)
         except BaseException as error:
@@ -103,7 +98,7 @@ class Servers:
         if "certificate verify failed" in said.lower():
             said += "; SSL_CERT_FILE names the authority that signed the servers' certificates"
         if "permissions violation" in said.lower():
-            self._denied = time.monotonic(), said
+            said += ": mend the permissions of the key in nats.conf"
         if not _is_refusal(self._said):  # a refusal is the cause, later errors follow from it
             self._said = said
 
@@ -120,9 +115,8 @@ class Servers:
                 raise WrongSequence(str(error)) from None
             raise Unreachable(_told(error)) from error
         except (nats.errors.TimeoutError, TimeoutError) as error:
-            if time.monotonic() < self._denied[0] + _DENIED_SECONDS:  # the servers do not answer a forbidden question
-                raise Unreachable(f"{self._denied[1]}: mend the permissions of the key in nats.conf") from error
-            raise Unreachable("no answer in time") from error
+            # The servers do not answer a forbidden question: the connection has said why.
+            raise Unreachable(f"no answer in time ({self._said or 'the connection reports no error'})") from error
         except (SettingsError, Unreachable):
             raise
         except Exception as error:  # a bug of the library counts as a missing answer
@@ -292,10 +286,6 @@ class Servers:
 
 def _told(error: APIError) -> str:
     """Return a server's message; if it explains little, with advice."""
-    if error.err_code in _NO_ROOM:
-        return f"{error.description}: a server has no room left, see its disk and max_file_store"
-    if error.err_code == _NOT_CLUSTERED:
-        return f"{error.description}: three servers are named, and they are not one cluster, see its part of nats.conf"
     if error.description is None and error.code is None:  # nobody is there to answer
         return "no server answers for JetStream: see that nats.conf has it, and their logs (a full disk turns it off)"
     return f"{error.description or type(error).__name__} ({error.err_code})"

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.cluster.forgetting import take_out_lost
+from honeybadger_host.cluster.files import take_out_lost
 from honeybadger_host.cluster.log import Names, snapshots_of
 from honeybadger_host.cluster.records import (
     CLEAN,

@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.checks import _machines, cluster
-from honeybadger_host.cluster.moving import MAX_BEHIND, State
+from honeybadger_host.cluster.machines import MAX_BEHIND, State
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
 from honeybadger_host.ops.findings import Finding
@@ -45,7 +45,7 @@ def found(machine: Machine) -> dict[str, list[Finding]]:
 def test_doctor_reports_servers_log_and_machines(pair: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
     a, b = pair.machines
-    parts = (*b.urls, "3 replicas, all current", "2 hosts run", "the newest is at 0", "not told")
+    parts = (*b.urls, "3 replicas, all current", "2 hosts run", "the newest is at 0")
 
     def is_healthy() -> bool:
         healthy = found(b)

@@ -25,9 +25,9 @@ from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden, NoMailbox, ReplyTimeout, TooLarge, Unavailable
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.relay import BOX_HEADER, ID_HEADER, MOST_BYTES
-from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
 from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.cluster.log import Names
+from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
 from honeybadger_host.cluster.servers import Servers as Connection
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Server, Servers, reached

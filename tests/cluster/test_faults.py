@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.cluster.keys import agent_lines, host_lines, make_key
+from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
 from tests.cluster.machines import Cluster
 from tests.cluster.servers import Proxy, Servers, certificate_in
 from tests.cluster.story import Story, file_systems, set_clock, stale_records

@@ -11,8 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.cluster.homes import Home, prefer, spread
-from honeybadger_host.cluster.moving import State
+from honeybadger_host.cluster.machines import Home, State, prefer, spread
 from honeybadger_host.cluster.servers import Servers as Connection
 from tests.cluster.machines import Cluster
 from tests.hosting import wait_for

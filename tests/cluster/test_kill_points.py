@@ -15,7 +15,7 @@ from tests.hosting import RawSender, wait_for
 # What it is to be killed at is the commit of the request with the id `meant`.
 KILL: Final = """
 import os, signal
-from honeybadger_host.cluster import committing, log, member, placing
+from honeybadger_host.cluster import files, log, member
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -50,13 +50,13 @@ def halve():
 around(log.Log, 'append', before=halve, when=has_it)
 """,
     "between the answer of the log and the commit": "around(log.Log, 'append', after=die, when=has_it)",
-    "between the commit and the reply": "around(committing.Committing, 'commit', after=die, when=holds_it)",
+    "between the commit and the reply": "around(log.Committing, 'commit', after=die, when=holds_it)",
 }
 TAKEOVERS: Final = {
     "before the epoch": "around(log.Log, 'own', before=die)",
     "between the epoch and the commit": "around(log.Log, 'own', after=die)",
     "before the files": "around(member, 'place_files', before=die)",
-    "in the middle of the files": "around(placing, '_place', after=die)",
+    "in the middle of the files": "around(files, '_place', after=die)",
     "behind the files": "around(member, 'place_files', after=die)",
 }
 FOLLOWS: Final = {
@@ -80,8 +80,8 @@ def commit(self, connection):
     if holds_it(self, connection):
         die()
     if statements:
-        self._log.append(committing.dump_statements(statements))
-committing.Committing.commit = commit
+        self._log.append(log.dump_statements(statements))
+log.Committing.commit = commit
 """
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.cluster import log as shared_log
-from honeybadger_host.cluster.committing import Committing
-from honeybadger_host.cluster.log import Log, Names, Purged, newest_epoch
+from honeybadger_host.cluster.log import Committing, Log, Names, Purged, newest_epoch
 from honeybadger_host.cluster.operating import START
 from honeybadger_host.cluster.records import (
     PART_BYTES,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.moving import MAX_BEHIND, State, choose
+from honeybadger_host.cluster.machines import MAX_BEHIND, State, choose
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.journal.schema import SCHEMA_VERSION

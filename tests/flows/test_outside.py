@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.cluster.placing import place_files
+from honeybadger_host.cluster.files import place_files
 from honeybadger_host.errors import JournalError
 from honeybadger_host.journal.schema import FILES_BEHIND, connect
 from tests.conftest import HostFactory
