@@ -33,11 +33,10 @@ log = structlog.get_logger()
 
 EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
-_SAID_SECONDS: Final = 3_600
-_SAID_AGAIN_SECONDS: Final = 5
+_SAID_SECONDS: Final = 60
+_AGAIN_SECONDS = 0.1
 MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
 _MOVING_SECONDS = 60.0
-_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +101,14 @@ class Presence:
         ]
         try:
             while True:
-                is_said = await self._say_name()
-                await asyncio.sleep(_SAID_SECONDS if is_said else _SAID_AGAIN_SECONDS)
+                await self._say_name()
+                await asyncio.sleep(_SAID_SECONDS)
         finally:
             for subscription in subscriptions:
                 await subscription.unsubscribe()
 
-    async def _say_name(self) -> bool:
-        """Publish this machine's name; return whether the servers keep it."""
+    async def _say_name(self) -> None:
+        """Publish this machine's name, which the servers keep."""
         node = self._state().node
         place = ":".join(place_of(node))  # a machine that joins again in this folder replaces its old name
         subject = f"{self._names.subject('machine')}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
@@ -117,8 +116,6 @@ class Presence:
             await self._servers.client.jetstream().publish(subject, node.encode())
         except (nats.errors.Error, OSError) as error:
             log.debug("cluster.name_not_kept", error=str(error))
-            return False
-        return True
 
     async def _tell(self, message: Msg) -> None:
         await message.respond(orjson.dumps(asdict(self._state())))
@@ -148,7 +145,7 @@ def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[s
 def is_called(node: str, name: str) -> bool:
     """Return whether a name means a machine: its whole name, host name, folder or the folder's last part."""
     host, folder = place_of(node)
-    return name in (node, host, folder, PurePath(folder).name, node.rpartition(":")[2])
+    return name in (node, host, folder, PurePath(folder).name)
 
 
 def place_of(node: str) -> tuple[str, str]:
@@ -181,13 +178,12 @@ def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
     if len(found) > 1:
         raise HostError(f"{name!r} may be {' or '.join(one.node for one in found)}: name the folder, too, or all of it")
     (next_one,) = found
-    if next_one.schema != owner.schema:
+    behind = owner.seq - next_one.seq
+    if next_one.schema != owner.schema or behind > MAX_BEHIND:
         raise HostError(
-            f"{next_one.node} runs version {next_one.version} with schema {next_one.schema} of the journal, the owner "
-            f"{owner.schema}: it cannot follow; nothing was moved"
+            f"{next_one.node} cannot take over, nothing was moved: it is {behind} messages behind, and runs version "
+            f"{next_one.version} with schema {next_one.schema} of the journal, the owner has {owner.schema}"
         )
-    if (behind := owner.seq - next_one.seq) > MAX_BEHIND:
-        raise HostError(f"{next_one.node} is {behind} messages behind: let it catch up; nothing was moved")
     return next_one
 
 

@@ -21,6 +21,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
 ResultT = TypeVar("ResultT", bound=Result)
+_WAIT_SECONDS = 30.0  # for an answer, in addition to the request's own time
 _MAX_SESSIONS = 30  # newest sessions of a group that a page offers
 
 
@@ -47,14 +48,13 @@ class Home:
     def journal(self) -> Path:
         return self.path / JOURNAL_FILE
 
-    def ask(
-        self, group: str, request: Request[ResultT], *, session: str = "main", seconds: float = 10.0
-    ) -> tuple[ResultT, int | None]:
+    def ask(self, group: str, request: Request[ResultT], *, session: str = "main") -> tuple[ResultT, int | None]:
         """Return the host's answer, and the number of the change that it made, or None if it made none.
 
         Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
         """
         self._check(group)
+        seconds = _WAIT_SECONDS + request.may_take
         try:
             client = SyncClient(self.path, group, OPERATOR, session=session, timeout_seconds=seconds)
             reply = client.request(request.type_name, request)

@@ -22,7 +22,6 @@ from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, dif
 from honeybadger_host.web.rendering import compared, href, page
 
 _PINS: Final = {"pin": True, "unpin": False}
-_FORGET_SECONDS: Final = 600.0  # for a `forget` to end; 10,000 notes take 15 s (docs/performance.md)
 
 
 def _entry(request: Request) -> Response:
@@ -105,7 +104,7 @@ def _forgotten(request: Request, form: dict[str, str]) -> Response:
     home, id_ = home_of(request), form.get("id", "")
     told = _forgettable(home, group, id_)
     is_meant = form.get("confirm") == id_ and bool(id_)
-    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant), seconds=_FORGET_SECONDS)
+    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant))
     return page(
         "forget.html",
         shown_of(request),

@@ -128,7 +128,7 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
             raise Invalid("that is not a decision: load the page again")
     is_accepted = decision in ("edit", "copied")
     asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
-    decided, seq = home_of(request).ask(group, asked, seconds=60)
+    decided, seq = home_of(request).ask(group, asked)
     return go(href("g", group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))
 
 

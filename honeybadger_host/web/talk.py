@@ -34,7 +34,6 @@ from honeybadger_host.web.live import event, stream
 from honeybadger_host.web.rendering import href, page, shown_markdown
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
-_STOP_TIMEOUT_SECONDS: Final = 30.0  # the host takes up to 20 to write the answer of a stopped turn
 
 
 def _talk(request: Request) -> Response:
@@ -145,7 +144,7 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
 def _stopped(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, turn = session_named(form.get("session", "main")), form.get("turn", "")
-    home_of(request).ask(group, made(StopTurn, turn=turn), session=session, seconds=_STOP_TIMEOUT_SECONDS)
+    home_of(request).ask(group, made(StopTurn, turn=turn), session=session)
     return go("/" if form.get("from") == "home" else href("g", group, "talk", session=session, turn=turn))
 
 

@@ -72,7 +72,7 @@ def _rewound(request: Request, form: dict[str, str]) -> Response:
     if not to:
         raise NotFound("say to which change or time")
     is_meant = form.get("confirm") == "yes"
-    result, seq = home_of(request).ask(group, made(Rewind, to, dry_run=not is_meant or None), seconds=60)
+    result, seq = home_of(request).ask(group, made(Rewind, to, dry_run=not is_meant or None))
     return page("rewind.html", shown_of(request), result=result, is_done=is_meant, seq=seq)
 
 

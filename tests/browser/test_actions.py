@@ -109,16 +109,6 @@ def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site
     assert "memory learns from it" in tab.words()
 
 
-def test_an_answer_is_stopped(tab: Tab, group: str) -> None:
-    tab.go(f"/g/{group}/talk")
-    tab.page.get_by_label("Say something").fill(ENDLESS_QUESTION)
-    tab.page.get_by_role("button", name="Send").click()
-    tab.page.locator("#answer [data-text]").filter(has_text="word 3").wait_for()
-    tab.page.get_by_role("button", name="Stop").click()
-    tab.wait_for_answer()
-    assert ("word 3" in tab.words(), "word 1999" in tab.words()) == (True, False)
-
-
 def test_a_context_can_be_copied_as_a_command(open_tab: MakeTab, group: str) -> None:
     tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
     tab.go(f"/g/{group}/context?message=hello")

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import socketserver
-import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import Callable
 
-from tests.browser.chromium import new_tab
 from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, LONG_QUESTION
-from tests.endpoint import listening
 from tests.hosting import wait_for
 
 MakeSite = Callable[..., Site]
@@ -60,58 +52,6 @@ def test_an_answer_that_is_written_outlives_a_killed_host(open_tab: MakeTab, mak
     assert LONG_QUESTION in tab.words()
 
 
-def test_a_page_on_a_socket_works_through_a_port(make_site: MakeSite, tmp_path: Path) -> None:
-    path = tmp_path / "page.sock"
-    site = make_site("--write", "--socket", str(path))
-    client = site.client(GROUP)
-    entry = client.save_memory("the sofa stays here")
-    with _forwarded(path) as port:
-        tab = new_tab(site.browser, f"http://127.0.0.1:{port}")
-        tab.go(f"/enter?{urlsplit(site.served.link).query}")
-        tab.page.wait_for_url(f"{tab.base}/")
-        tab.go(f"/g/{GROUP}/entry?id={entry.id}")
-        tab.open_all()
-        tab.page.get_by_label("Text").fill("the sofa comes with us")
-        tab.press("Save")
-        assert "Saved." in tab.words()
-        assert client.get_memory(entry.id).content == "the sofa comes with us"
-        tab.go(f"/g/{GROUP}/timeline")
-        tab.page.get_by_text("the sofa comes with us").wait_for()
-        client.update_memory("this is live")
-        tab.page.get_by_text("this is live").wait_for()
-        tab.check()
-        tab.context.close()
-
-
-@contextlib.contextmanager
-def _forwarded(path: Path) -> Iterator[int]:
-    """Serve a socket on a port of the loopback, as `ssh -L` does."""
-
-    class Forward(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            with socket.socket(socket.AF_UNIX) as there:
-                there.connect(str(path))
-                back = threading.Thread(target=_pass_on, args=(there, self.request), daemon=True)
-                back.start()
-                _pass_on(self.request, there)
-                back.join()
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        block_on_close = False
-
-    with listening(Server(("127.0.0.1", 0), Forward)) as port:
-        yield port
-
-
-def _pass_on(source: socket.socket, to: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            to.sendall(data)
-    with contextlib.suppress(OSError):
-        to.shutdown(socket.SHUT_WR)
-
-
 def test_without_write_there_is_nothing_to_press(open_tab: MakeTab, make_site: MakeSite) -> None:
     site = make_site()
     entry = site.client(GROUP).save_memory("the sofa stays here")
@@ -128,18 +68,6 @@ def test_without_write_there_is_nothing_to_press(open_tab: MakeTab, make_site: M
     )
     assert status == 403
     tab.failed.clear()
-
-
-def test_the_link_opens_one_session_and_no_second(open_tab: MakeTab, site: Site) -> None:
-    used = str(site.served.link)
-    open_tab()
-    stranger = new_tab(site.browser, site.base)
-    for address, says in ((used, "This link was used"), (f"{site.base}/g/{GROUP}/memory", "You are not signed in")):
-        stranger.page.goto(address)
-        assert says in stranger.words()
-        assert stranger.faults() == []
-    stranger.check()
-    stranger.context.close()
 
 
 def test_another_site_can_neither_frame_nor_post(open_tab: MakeTab, site: Site) -> None:

@@ -54,9 +54,6 @@ def test_doctor_reports_servers_log_and_machines(pair: Cluster, monkeypatch: pyt
 
     wait_for(is_healthy, what="all replicas are current")
     stream = f"HB_{pair.identity}"
-    with closing(Connection(a.urls)) as servers:
-        servers.make_stream(f"HBS_{pair.identity}_900", f"hb.{pair.identity}.snapshot.900")
-    wait_for(lambda: "the log ends at" in str(found(b)["problem"]), what="a snapshot behind the log's end is seen")
     (b.home / "data/replaced/x").mkdir(parents=True)
     (b.home / "data/replaced/x/MEMORY.md").write_text("only here")
     a.kill()

@@ -7,7 +7,6 @@ import contextlib
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -301,41 +300,6 @@ def test_a_withdrawn_key_refuses_nothing_possibly_taken(guarded: Guarded) -> Non
         assert box.reply("n1")["ok"]
     wait_for(lambda: b.events("host.started") or a.host.is_running, what="somebody owns the home")
     assert max(notes(machine, "a note") for machine in guarded.machines) == [1]
-
-
-def test_a_flooding_sender_waits_and_another_is_served(guarded: Guarded) -> None:
-    subject = f"hb.{guarded.cluster.identity}.ask.main.spy"
-
-    async def flood(client: nats.aio.client.Client) -> set[str]:
-        codes = set()
-
-        async def one(number: int) -> None:
-            headers = {BOX_HEADER: "requests", ID_HEADER: f"n{number}"}
-            answer = None
-            while answer is None:
-                data = request(f"n{number}", content=f"note {number}.")
-                try:
-                    answer = orjson.loads((await client.request(subject, data, 2, headers=headers)).data)
-                except (nats.errors.TimeoutError, nats.errors.NoRespondersError):  # the owner is connected anew
-                    await asyncio.sleep(0.2)
-            codes.add("ok" if answer["ok"] else answer["error"]["code"])
-
-        asking = asyncio.gather(*(one(number) for number in range(1500)))
-        await asyncio.to_thread(lambda: guarded.client("scout", timeout_seconds=180).update_memory("in the flood"))
-        assert not asking.done(), "it was served while the flood waited"
-        await asking
-        return codes
-
-    with relayed(guarded.arguments("spy"), "spy", guarded.folder / "elsewhere") as box:
-        flooding = threading.Thread(target=lambda: asked.append(guarded.ask("spy", flood)[0]))
-        asked: list[set[str]] = []
-        flooding.start()
-        for number in range(20):
-            box.note(f"r{number}", "of the flooding sender, through a folder")
-        assert [box.reply(f"r{number}", 180)["ok"] for number in range(20)] == [True] * 20
-        flooding.join()
-    assert asked == [{"ok"}]
-    assert max(notes(machine, "in the flood") for machine in guarded.machines) == [1]  # of whoever owned the home
 
 
 def test_a_sender_over_its_share_waits_alone(guarded: Guarded) -> None:

@@ -9,18 +9,16 @@ import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.cluster import log as shared_log
-from honeybadger_host.cluster.log import Committing, Log, Names, Purged, newest_epoch
+from honeybadger_host.cluster.log import Committing, Log, Names, newest_epoch
 from honeybadger_host.cluster.operating import START
 from honeybadger_host.cluster.records import (
     PART_BYTES,
-    Message,
     Position,
     Record,
     apply_record,
@@ -108,17 +106,6 @@ def said(servers: Servers) -> list[bytes]:
     return [record.data for record in records_of(log_of(servers)) if record.epoch]
 
 
-@pytest.fixture
-def read_late(cluster: real.Servers, owner: Log) -> Iterator[Log]:
-    """A log on another connection that has the owner's last six records yet to read."""
-    with closing(Servers(cluster.urls)) as others:
-        reader = log_of(others)
-        records_of(reader)
-        for number in range(6):
-            owner.append(b"%d" % number)
-        yield reader
-
-
 def test_appended_records_of_any_size_are_read_and_chained(owner: Log) -> None:
     appended = [b"one", bytes(range(256)) * (PART_BYTES // 100), b"behind one of several messages"]
     for data in appended:
@@ -166,40 +153,6 @@ def test_without_the_epoch_record_a_replaced_owner_writes_on(cluster: real.Serve
         assert said(other) == [b"late"]
 
 
-def test_a_missing_message_is_reread_not_taken_for_purged(owner: Log, read_late: Log) -> None:
-    reader, servers = read_late, read_late.servers
-    fetch = servers.fetch
-
-    def lossy(stream: str, after: int) -> list[Message]:
-        servers.fetch = fetch  # type: ignore[method-assign]
-        return [message for message in fetch(stream, after) if message.seq != after + 3]
-
-    servers.fetch = lossy  # type: ignore[method-assign]
-    assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
-    owner.servers.purge(NAMES.stream, owner.last - 1)
-    owner.append(b"behind")
-    with pytest.raises(Purged):
-        records_of(log_of(servers))
-
-
-@pytest.mark.parametrize("missing", [3, 0], ids=["one is missing", "none is"])
-def test_records_read_before_an_outage_are_kept(read_late: Log, missing: int) -> None:
-    reader, servers = read_late, read_late.servers
-    fetch, end_of = servers.fetch, servers.end_of
-
-    def silent(stream: str) -> tuple[int, int] | None:
-        servers.end_of = end_of  # type: ignore[method-assign]
-        raise Unreachable("planted")
-
-    def fetched(stream: str, after: int) -> list[Message]:
-        servers.fetch, servers.end_of = fetch, silent  # type: ignore[method-assign]
-        reader._looked_at = 0.0
-        return [message for message in fetch(stream, after) if message.seq != after + missing]
-
-    servers.fetch = fetched  # type: ignore[method-assign]
-    assert [record.data for record in records_of(reader)] == [b"%d" % number for number in range(6)]
-
-
 class Answers:
     """Spoils the answers to the first messages; the servers themselves are real.
 
@@ -229,14 +182,6 @@ def test_a_lost_message_or_answer_leaves_one_record(owner: Log, faults: list[str
         owner.append(b"%d" % number)
         assert answers.left == []
     assert said(owner.servers) == [b"0", b"1", b"2", b"3"]
-
-
-def test_a_lost_answer_and_new_owner_acknowledge_nothing(cluster: real.Servers, owner: Log) -> None:
-    with closing(Servers(cluster.urls)) as other:
-        owner_of(other, "b")
-        Answers(owner.servers, ["message"])
-        with pytest.raises(StorageFailed, match="another machine owns"):
-            owner.append(b"late")
 
 
 def copied(log: Log) -> Log:
@@ -291,18 +236,6 @@ def test_a_lagging_server_does_not_mean_a_lost_log(owner: Log, end: tuple[int, i
     assert [record.data for record in records_of(reader)] == [b"4"]
 
 
-@pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
-def test_a_log_shorter_than_the_journal_is_lost(
-    owner: Log, end: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_log, "LOST_SECONDS", 0.3)
-    owner.append(b"1")
-    owner.append(b"2")
-    Behind(owner.servers, end, float("inf"))
-    with pytest.raises(JournalError, match=r"docs/machines\.md"):
-        records_of(log_of(owner.servers, owner.position))
-
-
 def begin_anew(urls: list[str], servers: Servers) -> None:
     """Let the servers lose the log, and have an empty one."""
     servers.remove_stream(NAMES.stream)
@@ -355,16 +288,6 @@ def test_without_servers_nothing_is_acknowledged(
     alone.all[0].start()
     with pytest.raises(StorageFailed, match="did not agree"):
         lone_owner.append(b"y")
-
-
-def test_a_restarted_server_takes_the_record_once(alone: real.Servers, lone_owner: Log) -> None:
-    alone.all[0].kill()
-    done = threading.Thread(target=lone_owner.append, args=(b"x",))
-    done.start()
-    alone.all[0].start()
-    done.join(30)
-    assert not done.is_alive()
-    assert said(lone_owner.servers) == [b"x"]
 
 
 # -------------------------------------------------------------------------------------------------------- the journal
@@ -454,31 +377,6 @@ def test_what_the_log_refused_is_not_in_the_journal(alone: real.Servers, path: P
         assert journal.committed_seq == 1
         journal.close()
     assert len(dump(path)["changes"]) == 1
-
-
-def test_a_journal_changed_otherwise_does_not_follow(alone: real.Servers, path: Path) -> None:
-    other = path.with_name("other.db")
-    copy_of(path, other)
-    with closing(connected(alone.urls)) as servers:
-        journal, _ = shared_journal(path, servers)
-        journal.close()
-        with pytest.raises(JournalError, match="does not follow"):
-            follow(other, log_of(servers, Position(0, "1" * 64)))
-
-
-def test_a_record_for_foreign_schema_is_not_taken(alone: real.Servers, path: Path) -> None:
-    """A machine may be upgraded that had not read all its owner wrote before."""
-    with closing(connected(alone.urls)) as servers:
-        journal, log = shared_journal(path, servers)
-        commit_note(journal, 1)
-        journal.close()
-        *_, noted = records_of(log_of(servers))
-    position = Position(noted.seq - 1, "0" * 64)
-    chain = position.behind(noted.seq, noted.data).chain
-    older = replace(noted, chain=chain, schema=noted.schema - 1)
-    with closing(connect(path)) as connection, pytest.raises(JournalError, match="Upgrades"):
-        apply_record(connection, older, position)
-    assert log.position.seq == noted.seq
 
 
 def test_a_shared_journal_is_not_opened_alone(alone: real.Servers, path: Path) -> None:

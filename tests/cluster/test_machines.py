@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import sqlite3
@@ -17,7 +16,6 @@ from honeybadger_host.cluster.lease import OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.documents.saves import DELETED_SECONDS
-from honeybadger_host.files.home import make_home
 from tests.cluster.machines import Cluster, Machine
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
@@ -304,40 +302,3 @@ def test_a_machine_ahead_of_the_log_keeps_its_past(
     assert run_cli("cluster", "leave", home=a.home).returncode == 0
     assert [a.box.memory_text().count(f"only a has {number}.") for number in range(10)] == [1] * 10
     assert "b went on" not in a.box.memory_text()
-
-
-def test_a_damaged_snapshot_is_refused_and_init_publishes_another(pair: Cluster, tmp_path: Path) -> None:
-    a, late = pair.machines[0], tmp_path / "late"
-    make_home(late)
-    with closing(Connection(a.urls)) as servers:
-        (name,) = servers.streams("HBS_")
-        subject = f"hb.{pair.identity}.snapshot.{name.rpartition('_')[2]}"
-        servers.remove_stream(name)
-        servers.make_stream(name, subject)
-        servers.publish(subject, b"not what it was", {"Hb-Digest": "00"})
-    joining = ("cluster", "join", pair.identity, "--set", f"cluster.servers={a.urls[0]}")
-    done = run_cli(*joining, home=late)
-    assert (done.returncode, "`honeybadger-host cluster init` publishes another" in done.stderr) == (6, True)
-    a.command("init")
-    done = run_cli(*joining, home=late)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_stopped_owner_gives_the_home_back_at_once(pair: Cluster, owned: Machines) -> None:
-    a, b = owned
-    a.host.stop()
-    with closing(Connection(a.urls)) as servers:
-        assert holder(servers, Names(pair.identity)) in (None, b.node())
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
-    status = json.loads(b.command("status", "--json"))
-    assert status["owner"] == status["node"] == b.node()
-    assert status["here"] == status["log"]["last"]
-
-
-def test_an_operator_gets_answers_about_a_follower(owned: Machines) -> None:
-    a, b = owned
-    assert run_cli("status", home=b.home).returncode == 0
-    assert "0 problems" in run_cli("doctor", home=b.home).stdout
-    assert a.node() in b.command("status")
-    b.host.stop()
-    assert run_cli("status", home=b.home).returncode == 7

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import socket
-import struct
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import nkeys
-import orjson
 import pytest
 
 from honeybadger_agent.client import SyncClient
-from honeybadger_agent.errors import NoMailbox, Unavailable
+from honeybadger_agent.errors import NoMailbox
 from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
 from tests.cluster import servers as real
-from tests.cluster.machines import Machine
 from tests.hosting import run_agent, wait_for
 
 
@@ -71,60 +64,6 @@ def test_a_server_with_keys_lets_in_matching_seeds_only(tmp_path: Path, monkeypa
         server.kill()
 
 
-@contextmanager
-def refusing_server(*conduct: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the address of a server that treats one connection after another so, and how it has treated them so far.
-
-    Args:
-        conduct: `refuse` the key, `reset` the connection when the key was sent, or `close` it at once. All further
-            connections are treated as the last.
-    """
-    treated: list[str] = []
-    info = {"server_id": "a", "version": "2.15.1", "max_payload": 1 << 20, "auth_required": True, "nonce": "abc"}
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def listen() -> None:
-            for how in itertools.chain(conduct, itertools.repeat(conduct[-1])):
-                connection, _ = listening.accept()
-                with connection:
-                    if how != "close":
-                        connection.sendall(b"INFO " + orjson.dumps(info) + b"\r\n")
-                        connection.recv(65536)
-                    if how == "refuse":
-                        connection.sendall(b"-ERR 'Authorization Violation'\r\n")
-                    if how == "reset":
-                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                treated.append(how)
-
-        def listen_until_closed() -> None:
-            with suppress(OSError):
-                listen()
-
-        listener = threading.Thread(target=listen_until_closed, daemon=True)
-        listener.start()
-        yield f"nats://127.0.0.1:{listening.getsockname()[1]}", treated
-        listening.shutdown(socket.SHUT_RDWR)
-        listener.join(5)
-
-
-@pytest.mark.parametrize("conduct", [("refuse", "close"), ("reset", "refuse"), ("refuse", "reset")])
-def test_refused_credentials_are_told_whatever_becomes_of_the_connection(
-    tmp_path: Path, conduct: tuple[str, str]
-) -> None:
-    seed = tmp_path / "seed"
-    keep(seed, user_key()[0])
-    with refusing_server(*conduct) as (url, _):
-        see_refused(SettingsError, "cluster.credentials", [url], seed)
-    place: dict[str, Any] = {"home": "x", "group": "main", "sender": "scout", "credentials": str(seed)}
-    with refusing_server(*conduct) as (url, treated):
-        client = SyncClient(server=url, **place, timeout_seconds=60)
-        with pytest.raises(Unavailable, match="credentials are not accepted"):
-            client.ping()
-        wait_for(lambda: len(treated) > 2, what="the servers are connected to again")
-        with pytest.raises(Unavailable, match="credentials are not accepted"):
-            client.ping()
-
-
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "MIN_VERSION", (99, 0))
     running = real.Servers(tmp_path, 1)
@@ -133,13 +72,6 @@ def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest
             Servers(running.urls)
     finally:
         running.close()
-
-
-def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
-    (port,) = real.free_ports(1)
-    with pytest.raises(Unreachable):
-        Servers([f"nats://127.0.0.1:{port}"])
 
 
 def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,32 +148,3 @@ def test_an_unfit_server_says_why_and_what_now(tmp_path: Path) -> None:
                 fill(servers)
         finally:
             server.kill()
-
-
-def test_a_full_log_ends_the_host(
-    tmp_path: Path,
-) -> None:
-    server = real.one(tmp_path, "small", SMALL)
-    machine = Machine(tmp_path, "a", [server.url])
-    try:
-        machine.command("init")
-        machine.host.settings |= {"cluster.log.UNCLEAR_SECONDS": 1.0}
-        machine.own()
-        machine.box.make()
-        for number in range(400):
-            machine.box.note(f"n{number:03}", "x" * 2000)
-        wait_for(lambda: not machine.host.is_running, what="the host ends")
-        assert machine.host.process.poll() == 8
-        assert "did not agree" in machine.host.log_text()
-        waiting = len(list(machine.box.requests.iterdir()))
-        assert waiting > 0
-        server.kill()
-        server.write(real.ALONE)
-        server.start()
-        machine.own()
-        wait_for(lambda: not any(machine.box.requests.iterdir()), what="all is answered")
-        replies = [path.read_bytes() for path in machine.box.replies.iterdir()]
-        assert [b'"ok":true' in reply for reply in replies] == [True] * 400
-    finally:
-        machine.close()
-        server.kill()

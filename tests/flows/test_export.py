@@ -286,36 +286,6 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, to: str = "") -> tarfile.Ta
     return info
 
 
-def test_removed_notes_of_earlier_exports_come_back(lived: Path, tmp_path: Path) -> None:
-    memory = (lived / "groups/main/MEMORY.md").read_bytes()
-    printed(lived, "undo", 1)
-    exported(lived, tmp_path / "a.tar.gz")
-
-    def removal(home: Path) -> dict[str, Any]:
-        log: list[dict[str, Any]] = cli_json("log", "main", "--limit", 1000, home=home)
-        (row,) = [row for row in log if row["kind"] == "note_removed"]
-        return row
-
-    def with_data(told: object) -> Path:
-        """Return the export with other data in the change that took the note out."""
-
-        def change(files: dict[str, bytes]) -> None:
-            (line,) = [line for line in files["journal.jsonl"].splitlines() if b'"note_removed"' in line]
-            value = json.loads(line) | {"data": json.dumps(told)}
-            relisted(files, "journal.jsonl", line, json.dumps(value).encode())
-
-        return repacked(tmp_path / "a.tar.gz", tmp_path / "b.tar.gz", change)
-
-    ((_, gone, _),) = json.loads(removal(lived)["text"])["hunks"]
-    note = {"at": 0, "text": "".join(gone), "above": 0}  # as journals had it up to schema 10
-    home = loaded(with_data({"size": 0, "to": 0, "notes": [note]}), tmp_path / "home")
-    printed(home, "undo", removal(home)["seq"])
-    assert (home / "groups/main/MEMORY.md").read_bytes() == memory
-    bad: list[object] = [{"hunks": 5}, {"hunks": [[0, 1, 2]]}, {"size": 0, "notes": [{}]}, {"size": 0}, [], {}]
-    for wrong in bad:
-        assert "is not a note_removed" in cli_error("import", "other", with_data(wrong), home=home), wrong
-
-
 HOSTILE = {
     "a way out": [(member("../../out"), b"x")],
     "a way out below files": [(member("files/../../out"), b"x")],

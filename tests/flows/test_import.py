@@ -184,15 +184,6 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
 
 
 def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> None:
-    failed = {"role": "assistant", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error: 529"}]}
-    line = {"type": "assistant", "uuid": "e1", "isApiErrorMessage": True, "message": failed}
-    code = write(tmp_path / "code", {"1.jsonl": json.dumps(line), "memory/port.md": "It is 8080.\n"})
-    assert counts(imported(home, code)) == (0, 1, 0)
-    used = {"type": "tool_use", "name": "conversation_search", "input": {}}
-    notice = "```\nThis block is not supported on your current device yet.\n```"
-    talk = {"uuid": "t1", "chat_messages": [{"uuid": "m1", "sender": "assistant", "text": notice, "content": [used]}]}
-    write(tmp_path / "claude", {"conversations.json": json.dumps([talk])})
-    assert "of the format claude" in cli_error("import", "main", tmp_path / "claude", home=home)
     call = {"content_type": "code", "language": "unknown", "text": 'search("Oslo")'}
     page = {"content_type": "sonic_webpage", "title": "Oslo", "text": "A whole page."}
     nodes = [

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -15,7 +14,6 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
-from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_text
 from tests.flows.world import script
@@ -424,22 +422,6 @@ def test_all_copies_are_accepted_and_reverted_at_once(
     back = browser.press(read(browser, f"/g/{group}/review/{name}"), "Take back all that was applied")
     assert "Taken back. Later changes stay in 1 file." in back.words
     assert len(client.list_memory_entries().entries) == 5
-
-
-def test_a_proposal_says_how_much_all_of_it_retires(browser: Browser, group: str, folder: Path) -> None:
-    operations = (
-        Operation(n=1, op="retire", sources=("a",), waits="only a person retires"),
-        Operation(n=2, op="merge", sources=("b", "c"), result="x"),
-    )
-    proposal = Proposal(
-        id="dream-1", group=group, kind="dream", made_at=datetime.now(UTC), base={}, operations=operations
-    )
-    path = folder / f"groups/{group}/proposals/dream-1.json"
-    path.parent.mkdir()
-    path.write_bytes(dump_proposal(proposal))
-    shown = read(browser, f"/g/{group}/review/dream-1").words
-    assert "All of it together retires 1 thing without another text." in shown
-    assert "Waits: only a person retires" in shown
 
 
 def scheduled(client: SyncClient, agent: str) -> Task | None:

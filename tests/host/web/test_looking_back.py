@@ -46,18 +46,5 @@ def test_a_look_ends_and_resumes_where_it_ended(journal: Path) -> None:
     assert note_history(journal, "rare", "## Notes (cook, x)\n- tea") == []  # it is not among the last changes
 
 
-def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
-    first = look_back(journal, LogFilter(), limit=3)
-    assert [line.seq for line in first.lines] == [45_001, 45_000, 44_999]
-    second = look_back(journal, LogFilter(before=first.before), limit=3)
-    assert [line.seq for line in second.lines] == [44_998, 44_997, 44_996]
-    assert second.lines[0].gist == "[ann]: hello"
-
-
-def test_without_changes_there_is_nothing_to_see(tmp_path: Path) -> None:
-    looked = look_back(tmp_path / "journal.db", LogFilter())
-    assert (looked.lines, looked.before, newest_seq(tmp_path / "journal.db")) == ((), None, 0)
-
-
 def test_every_kind_of_change_has_words() -> None:
     assert WORDS.keys() == CHANGE_KINDS
