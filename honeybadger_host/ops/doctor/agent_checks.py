@@ -105,17 +105,17 @@ def coding_tools(home: Path) -> Iterator[Finding]:
         for trouble in state.troubles:
             why, _, now_what = trouble.rpartition(": ")
             yield warning(name, why, now_what)
-        if not state.version:
+        if not state.is_there:
             yield warning(name, f"`{state.tool.program}` is not on the PATH", f"or honeybadger-agent uninstall {name}")
         if state.troubles:
             continue
         who = f"{state.sender} in the group {state.group}"
         if state.heartbeat is None:
             now_what = state.tool.then or f"start a new session of {name}"
-            yield warning(name, f"{state.version}, {who}: no hook has run since it was installed", now_what)
+            yield warning(name, f"{who}: no hook has run since it was installed", now_what)
             continue
         kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
-        yield ok(name, f"{state.version}, {who}: a hook ran {_ago(state.heartbeat)}, {kept}")
+        yield ok(name, f"{who}: a hook ran {_ago(state.heartbeat)}, {kept}")
 
 
 def _ago(moment: float) -> str:
