@@ -18,7 +18,7 @@ from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Role
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.search.language.lexicon import STOP
+from honeybadger_host.search.language.analyzer import STOP
 from honeybadger_host.text.turn import Turn
 
 _CONSONANTS = "bcdfghjklmnprstvwz"

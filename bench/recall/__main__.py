@@ -17,8 +17,8 @@ from bench.recall import contexts, locomo, precision, qmsum, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
+from honeybadger_host.search.asked import WEIGHTS
 from honeybadger_host.search.embeddings import open_embedder
-from honeybadger_host.search.signals import WEIGHTS
 
 
 def main() -> int:

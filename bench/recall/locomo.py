@@ -201,7 +201,7 @@ def _moment(written: object) -> float:
         pass
     else:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    days = [said.span.start for said in dates_said(text, None) if said.span is not None]
+    days = [start for start, _ in dates_said(text, None)]
     if not days:
         return math.nan
     clock = _CLOCK.search(text)

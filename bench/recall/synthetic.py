@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.recall import locomo
 from bench.recall.cases import Conversation, Question, Turn
-from honeybadger_host.search.language.lexicon import STOP
+from honeybadger_host.search.language.analyzer import STOP
 
 SETS = Path(__file__).parent / "sets"
 # Among them (`bana`, `dela`) every text would seem to be in another language.

@@ -12,14 +12,12 @@ from typing import Protocol
 import numpy as np
 
 from bench.recall.cases import Conversation, Question, documents_of
-from honeybadger_host.search.asked_terms import look_up
+from honeybadger_host.search.asked import WEIGHTS, Signals, look_up
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import analyse_query
 from honeybadger_host.search.ranking import search
-from honeybadger_host.search.scoring import GATE
-from honeybadger_host.search.signals import WEIGHTS, Signals
 
 Ranker = Callable[[Question, int], Sequence[int]]  # (question, limit) -> places of turns, best first
 
@@ -123,7 +121,7 @@ def fts5_with_signals(conversation: Conversation) -> Ranker:
         for table in ("terms", "around"):
             text += WEIGHTS[table] * np.array([found[table].get(row, 0.0) for row in rows])
         text += WEIGHTS["session"] * np.array([found["session"].get(session_of[row], 0.0) for row in rows])
-        share = np.minimum(text.max(), text / GATE)
+        share = np.where(text > 0, text.max(), 0)
         parts = Signals(corpus, query, conversation.now(question), asked.named).parts(np.array(rows), has_words=True)
         scores = text + sum(WEIGHTS[signal] * share * part for signal, part in parts.items())
         return [rows[place] for place in np.argsort(-scores, kind="stable")[:limit].tolist()]

@@ -48,10 +48,8 @@ WEIGHTS: Final[Mapping[str, float]] = {
 _CHANGING: Final = (RECALLED, SESSION, WORKING, CONVERSATION)
 # A file of more than this many times the budget is cut at once, without joining its repeated notes first.
 _FOLDED_BY: Final = 2
-_STEADY_BITS: Final = 6  # leaves at most a 32nd of the room for notes empty
 _MAX_SESSION_TOKENS: Final = 2000  # of a session document: the limit of a summary
 _WORKING_TOKENS: Final = 500  # reserved for working memory, about 15 entries; it gets more when others leave room
-_MAX_AUTHORS: Final = 5  # named in an explanation
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +166,14 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
-        made = loaded.newest_notes(_steady(room))
+        made = loaded.newest_notes(room)
         tokens = loaded.tokens_of(made.text)
         if not (made.left_out or made.is_shortened or made.has_lost_text):
             return replace(part, text=made.text, tokens=tokens, why=made.why_together)
         why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
         if loaded.unread:
             why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
-        left_out, why = _left_out(made), why + _by_author(made)
-        return replace(part, text=made.text, tokens=tokens, state="cut", left_out=left_out, why=why)
+        return replace(part, text=made.text, tokens=tokens, state="cut", left_out=_left_out(made), why=_also(why, made))
 
     if loaded.unread is None:
         return replace(part, fit=cut)
@@ -187,14 +184,9 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         tokens=loaded.tokens_of(served.text),
         state="cut",
         left_out=_left_out(served),
-        why=_too_large(loaded) + _by_author(served),
+        why=_also(_too_large(loaded), served),
         fit=cut,
     )
-
-
-def _steady(room: int) -> int:
-    """Return the room rounded down, so that notes keep their bytes while the rest of a context grows a little."""
-    return room >> (bits := max(0, room.bit_length() - _STEADY_BITS)) << bits
 
 
 def _too_large(loaded: GroupText) -> str:
@@ -207,14 +199,9 @@ def _left_out(made: CutNotes) -> str:
     return ", ".join(part for part in (notes, text) if part) or "the end of notes"
 
 
-def _by_author(made: CutNotes) -> str:
-    """Return the number of included notes of each author when there are several, and how repeated notes are joined."""
-    together = f"; {made.why_together}" if made.why_together else ""
-    if len(made.authors) < 2:
-        return together
-    named = [f"{kept} of {count} by {author or 'people'}" for author, (kept, count) in made.authors.items()]
-    more = [f"{len(named) - _MAX_AUTHORS} more authors"] if len(named) > _MAX_AUTHORS else []
-    return f", divided by author: {', '.join([*named[:_MAX_AUTHORS], *more])}{together}"
+def _also(why: str, made: CutNotes) -> str:
+    """Return why notes are cut, and how repeated ones are joined."""
+    return f"{why}; {made.why_together}" if made.why_together else why
 
 
 def _summary(source: str, loaded: Loaded) -> Part:
@@ -274,7 +261,7 @@ def _session(loaded: Parts) -> Part:
     if not lines:
         return replace(part, why="the session has no facts, summary or running tasks")
 
-    def cut(room: int, budget: str = "context.budget_tokens") -> Part:
+    def cut(room: int) -> Part:
         count = bisect_right(tokens, room)
         if count == len(lines):
             return replace(part, text="".join(lines), state="whole", why=None, fit=cut)
@@ -285,11 +272,11 @@ def _session(loaded: Parts) -> Part:
             text="".join(lines[:count]),
             state="cut",
             left_out=f"the last {len(lines) - count} of {len(lines)} lines",
-            why=f"its share of {budget} is {room} tokens",
+            why=f"its share of a context is {room} tokens",
             fit=cut,
         )
 
-    return cut(_MAX_SESSION_TOKENS, "a context")
+    return cut(_MAX_SESSION_TOKENS)
 
 
 @lru_cache(maxsize=32)  # every context of a session has the same 70 lines, which take 0.3 ms

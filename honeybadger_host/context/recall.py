@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.context.recollections import Recollection, State, longest, shortened
+from honeybadger_host.context.recollections import Recollection, State, shortened
 from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -31,13 +31,11 @@ from honeybadger_host.text.turn import VIA, Turn
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
-    from honeybadger_host.search.scoring import Hit
-    from honeybadger_host.search.signals import Signal
+    from honeybadger_host.search.ranking import Hit
 
 log = structlog.get_logger()
 
 _FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
-_HITS_WITH_SPEAKERS: Final = 32  # best hits whose speakers the message may name
 _MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
 # Tokens of a line with a short text; a search finds as many hits as such lines fit the budget.
@@ -46,15 +44,6 @@ _MAX_SAID: Final = 1000
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
 _SHORT_QUESTION_TOKENS: Final = 40
-# Signal -> why it found something that has no word of the message.
-_WITHOUT_WORDS: Final[Mapping[Signal, str]] = {
-    "around": "the turns around it match the message",
-    "session": "its conversation matches the message",
-    "author": "the message is about its speaker",
-    "date": "it is from a date in the message",
-    "statement": "its conversation matches the message",
-    "vector": "it means nearly what the message says",
-}
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
 
@@ -129,7 +118,7 @@ def _why(one: Recollection) -> str:
         return f"recalled for turn {one.turn}, still shown"
     if one.hit is None or one.hit.terms:
         return "it matches the message"
-    return _WITHOUT_WORDS[max(one.hit.parts, key=one.hit.parts.__getitem__)]
+    return "its conversation, speaker, date or meaning matches the message"
 
 
 class _Asked(NamedTuple):
@@ -152,19 +141,6 @@ class _Asked(NamedTuple):
     entries: Mapping[str, int]
     said: Mapping[str, tuple[int, int]]
     is_first: bool
-
-
-class _Hits(NamedTuple):
-    """The hits of a search.
-
-    Args:
-        newest, expired: numbers of entries.
-    """
-
-    entries: list[Hit]
-    said: list[Hit]
-    newest: list[int]
-    expired: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,28 +192,29 @@ class ContextRecall:
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        return replace(recalled, injection=Injection(group, session, (), current))
+        return replace(recalled, injection=Injection(group, session, (), current, oldest))
 
     def _choose(self, asked: _Asked) -> Recalled:
-        hits = self._search(asked)
-        recollections, near_misses = self._entries(asked, hits)
-        said, documents = self._said(asked, hits.said)
+        entries, talk, newest, expired = self._search(asked)
+        recollections, near_misses = self._entries(asked, entries, expired)
+        said, documents = self._said(asked, talk)
         recollections += said
-        if not recollections and hits.newest:
-            found = self.index.lookups.show(hits.newest)
-            newest = [found[number] for number in hits.newest if number in found]
-            recollections = [_recollection(one, "newest", asked.current) for one in newest]
+        if not recollections:
+            found = self.index.lookups.show(newest)
+            shown = [found[number] for number in newest if number in found]
+            recollections = [_recollection(one, "newest", asked.current) for one in shown]
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, near_misses=near_misses, documents=documents)
 
-    def _search(self, asked: _Asked) -> _Hits:
+    def _search(self, asked: _Asked) -> tuple[list[Hit], list[Hit], list[int], list[int]]:
+        """Return the hits among entries and among what was said; the numbers of the newest and the expired entries."""
         index = self.index
         has_entries, has_subject = index.has_entries(asked.group), may_have_subject(asked.message)
         if not has_entries and not has_subject:
-            return _Hits([], [], [], [])
+            return [], [], [], []
         vector = index.vector_of(asked.message)
 
-        def ask(corpus: Corpus) -> _Hits:
+        def ask(corpus: Corpus) -> tuple[list[Hit], list[Hit], list[int], list[int]]:
             from honeybadger_host.search.ranking import Filters, Ranking, newest
 
             ranking = Ranking(corpus, asked.message, asked.now, vector)
@@ -249,22 +226,24 @@ class ContextRecall:
             limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE_TOKENS or _MAX_SAID)
             said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
-            return _Hits(entries, said, fallback, expired)
+            return entries, said, fallback, expired
 
         hits, _ = index.search(asked.group, ask)
         return hits
 
-    def _entries(self, asked: _Asked, hits: _Hits) -> tuple[list[Recollection], list[tuple[str, Hit, str]]]:
+    def _entries(
+        self, asked: _Asked, hits: Sequence[Hit], expired: Sequence[int]
+    ) -> tuple[list[Recollection], list[tuple[str, Hit, str]]]:
         """Return the entries, new ones first, and near misses."""
         from honeybadger_host.search.ranking import objection
 
         earlier, lookups = asked.entries, self.index.lookups
-        if not hits.entries and not asked.entries:
+        if not hits and not asked.entries:
             return [], []
         known = lookups.entries(asked.group, earlier) if earlier else {}
-        numbers = {key: number for key, number in known.items() if number not in hits.expired}
-        found = lookups.show([*(hit.number for hit in hits.entries), *numbers.values()])
-        by_key = {found[hit.number].key: hit for hit in hits.entries if hit.number in found}
+        numbers = {key: number for key, number in known.items() if number not in expired}
+        found = lookups.show([*(hit.number for hit in hits), *numbers.values()])
+        by_key = {found[hit.number].key: hit for hit in hits if hit.number in found}
         good = {key: hit for key, hit in by_key.items() if objection(hit) is None}
         new = [hit for key, hit in good.items() if key not in earlier][:_FEW]
         recollections = [_recollection(found[hit.number], "new", asked.current, hit) for hit in new]
@@ -284,21 +263,14 @@ class ContextRecall:
             return [], {}
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
-        found = self._found(hits[:_HITS_WITH_SPEAKERS], asked)
+        found = self._found(hits, asked)
         authors = {one.author for one in found.values() if one.author.casefold() != one.role}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
-        match reach_of(asked.message, hits, speakers):
-            case "all":
-                found |= self._found(hits[_HITS_WITH_SPEAKERS:], asked)
-                best = [hit for hit in hits if hit.number in found]
-            case "few":
-                best = [hit for hit in hits if hit.number in found][:_FEW]
-            case "nothing":
-                best = []
+        most = {"all": len(hits), "few": _FEW, "nothing": 0}[reach_of(asked.message, hits, speakers)]
+        best = [hit for hit in hits if hit.number in found][:most]
         questions = self._questions([found[hit.number] for hit in best])
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
         earlier = lookups.show([number for _, (_, number) in in_view])
-        most_tokens = longest(self.settings.budget_tokens)
         replayed = {f"{asked.session}#{turn.number}": turn.line for turn in asked.turns}
         made: dict[str, Recollection] = {}
         numbers: dict[str, int] = {}
@@ -310,7 +282,7 @@ class ContextRecall:
                 recollection = _recollection(one, state, turn, hit, answered, replayed.get(id_))
                 if (who := self._edited(one)) is not None:
                     recollection = replace(recollection, author=who.author, at=parse_time(f"{who.at}Z").timestamp())
-                made[id_], numbers[id_] = shortened(recollection, most_tokens), one.number
+                made[id_], numbers[id_] = shortened(recollection, self.settings.budget_tokens), one.number
 
         by_number = {hit.number: hit for hit in best}
         for hit in best:

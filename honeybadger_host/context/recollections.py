@@ -14,7 +14,7 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
 
 if TYPE_CHECKING:
-    from honeybadger_host.search.scoring import Hit
+    from honeybadger_host.search.ranking import Hit
 
 State: TypeAlias = Literal["new", "in_view", "newest"]
 ENTRIES: Final = "Recalled from long-term memory (relevant to this message):\n"
@@ -96,17 +96,12 @@ class Recollection:
                 return all(sentence in text for sentence in sentences)
 
 
-def longest(budget_tokens: int) -> int:
-    """Return the maximum number of tokens of a turn or a note; 0 means no limit."""
-    return budget_tokens // 4
-
-
-def shortened(recollection: Recollection, most_tokens: int) -> Recollection:
-    """Return a recollection with at most this many tokens of its text; an entry stays whole."""
-    content = recollection.content
-    if recollection.kind == "entry" or not most_tokens or estimate_tokens(content) <= most_tokens:
+def shortened(recollection: Recollection, budget_tokens: int) -> Recollection:
+    """Return a recollection with at most a fourth of a budget; an entry stays whole, and 0 means no limit."""
+    content, most = recollection.content, budget_tokens // 4
+    if recollection.kind == "entry" or not most or estimate_tokens(content) <= most:
         return recollection
-    characters = most_tokens * 4 if content.isascii() else most_tokens
+    characters = most * 4 if content.isascii() else most
     return replace(recollection, content=content[:characters].rstrip() + SHORTENED)
 
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from honeybadger_host.search.documents import TWO_RARE_WORDS
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
+    STOP,
     Query,
     analyse_query,
     common_terms,
     document_terms,
     names_in,
+    read_words,
 )
-from honeybadger_host.search.language.lexicon import STOP, read_words
 
 if TYPE_CHECKING:
-    from honeybadger_host.search.scoring import Hit
+    from honeybadger_host.search.ranking import Hit
 
 Reach: TypeAlias = Literal["nothing", "few", "all"]
 # The share of a message's words that one hit must have for all that fits to be recalled: a pasted page shares two
@@ -35,7 +36,7 @@ class _Message(NamedTuple):
 
     Args:
         contents: its words besides function words and courtesies.
-        subjects: those of them that may be its subject: no numbers, and words in no list of common words.
+        subjects: those of them that may be its subject: words in no list of common words, and numbers.
     """
 
     query: Query
@@ -52,7 +53,7 @@ def _analysed(message: str) -> _Message:
     for term in query.terms:
         if not any(term.word in words for words in says_nothing):
             contents.add(term.word)
-            if common.isdisjoint(term.forms) and not term.word.isdecimal():
+            if common.isdisjoint(term.forms):
                 subjects.add(term.word)
     is_question = QUESTION_MARK in document_terms(message)
     return _Message(query, frozenset(contents), frozenset(subjects), is_question)
@@ -61,8 +62,7 @@ def _analysed(message: str) -> _Message:
 def may_have_subject(message: str) -> bool:
     """Return whether a message may have a subject to search for: thanks and "ok do it" have none, "item 55" has."""
     asked = _analysed(message)
-    is_numbered = len(asked.contents) > 1 and any(map(str.isdecimal, asked.contents))
-    return bool(asked.subjects) or asked.is_question or is_numbered
+    return bool(asked.subjects) or asked.is_question
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:

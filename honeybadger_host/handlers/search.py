@@ -24,7 +24,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
-    from honeybadger_host.search.scoring import Hit
+    from honeybadger_host.search.ranking import Hit
 
 _MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
 MAX_TEXT_LENGTH: Final = 2000  # characters of a hit's text

@@ -2,7 +2,7 @@
 
 May import: memory, journal, files, text, errors. `data/index.db` may be deleted at any time.
 
-Reading order: `sources`, `pieces` and `documents` (what is indexed), `indexer`, `index_writer` and `index_db` (how),
-`index` and `corpora` (its life, what is in memory); `blocks`, `layout`, `corpus`, `asked_terms`, `signals`, `scoring`,
-`ranking` and `lookups` (a search); `working_search`; `embeddings` and `index_vectors`; `language/` (words).
+Reading order: `sources`, `pieces` and `documents` (what is indexed), `indexer` and `index_db` (how),
+`index` and `corpora` (its life, what is in memory); `blocks`, `corpus`, `asked`, `ranking` and `lookups` (a
+search); `working_search`; `embeddings` and `index_vectors`; `language/` (words).
 """

@@ -148,10 +148,15 @@ class Blocks:
 
     def _read(self, after: int, most: int) -> tuple[Block, bool]:
         """Return the documents after a number, as many as a block may have, and whether it is full."""
-        query = f"SELECT {_COLUMNS} FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT ?"  # noqa: S608  constants
-        rows = self._db.first_rows(query, (after, most, BLOCK_DOCUMENTS), _BLOCK_TERM_BYTES)
-        is_full = len(rows) == BLOCK_DOCUMENTS or sum(len(row[-1]) for row in rows) >= _BLOCK_TERM_BYTES
-        return block_of(rows), is_full
+        which = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT {BLOCK_DOCUMENTS}"
+        sizes = self._db.rows(f"SELECT number, length(terms) {which}", (after, most))
+        last, size = after, 0
+        for number, length in sizes:
+            last, size = number, size + length
+            if size >= _BLOCK_TERM_BYTES:
+                break
+        rows = self._db.rows(f"SELECT {_COLUMNS} {which}", (after, last))
+        return block_of(rows), len(sizes) == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
 
     def read(self) -> Iterator[Block]:
         """Yield the blocks of the groups, each with the documents since its last, by ascending number."""

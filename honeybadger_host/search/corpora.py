@@ -71,9 +71,6 @@ class Corpora:
         self._lock = threading.Lock()
         """Taken after a group's lock."""
 
-    def __contains__(self, group: str) -> bool:
-        return group in self._used
-
     @property
     def resident_bytes(self) -> int:
         return sum(held.size for held in list(self._held.values()))

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -22,13 +23,16 @@ from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Block, Blocks, Name
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.embeddings import Vectors
 from honeybadger_host.search.language.analyzer import tag_mark
-from honeybadger_host.search.layout import NO_LAYOUT, Ints, Layout, laid_out
 
 ENTRY: Final = KINDS.index("entry")
 TURN: Final = KINDS.index("turn")
 Floats: TypeAlias = npt.NDArray[np.float32]
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[np.int32]
+
+AROUND_TURNS: Final = 2  # turns on each side of a turn that count as the text around it
+SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
 
 _NO_ROWS: Final = array("I")
 _ROW_BYTES: Final = 60  # memory of a row, with its place in the layout
@@ -44,12 +48,48 @@ class Sums(NamedTuple):
         average_lengths: words of a document, by kind; at least 1.
         session_lengths: words of each session.
         speakers: numbers of the authors of turns.
+        years: from that of the first document to that of the last.
     """
 
     counts: Sequence[int]
     average_lengths: Floats
     session_lengths: Floats
     speakers: Sequence[int]
+    years: Sequence[int]
+
+
+class Layout(NamedTuple):
+    """Turns in the order in which they were said, one session after another.
+
+    A *place* is a turn's position in that order. The text around a turn is a stretch of places; the relation is
+    symmetric: a turn lies in the stretch of each turn in its own stretch.
+
+    Args:
+        rows: row of every place.
+        first, behind: the stretch around each place, itself included; `behind` is not part of it.
+        words: of each stretch.
+    """
+
+    rows: npt.NDArray[np.intp]
+    first: Ints
+    behind: Ints
+    words: npt.NDArray[np.float32]
+
+    def and_then(self, other: Layout) -> Layout:
+        """Return it with the places of another behind its own."""
+        many = np.int32(len(self.rows))
+        return Layout(
+            np.concatenate((self.rows, other.rows)),
+            np.concatenate((self.first, other.first + many)),
+            np.concatenate((self.behind, other.behind + many)),
+            np.concatenate((self.words, other.words)),
+        )
+
+    def places(self, size: int) -> Ints:
+        """Return the place of each of `size` rows, the last if it has two; -1 for those that are not turns."""
+        places = np.full(size, -1, np.int32)
+        places[self.rows] = np.arange(len(self.rows), dtype=np.int32)
+        return places
 
 
 class Laid(NamedTuple):
@@ -67,6 +107,7 @@ class Laid(NamedTuple):
     average: float
 
 
+NO_LAYOUT: Final = Layout(np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
 NO_TURNS: Final = Laid(NO_LAYOUT, np.zeros(0, np.intp), np.zeros(0, np.int32), 0.0)
 
 
@@ -238,7 +279,11 @@ class Corpus:
             words = np.bincount(sessions[turns], lengths[turns], len(self._sessions.names)).astype(np.float32)
             speakers = np.flatnonzero(np.bincount(view(self.author_of, np.int32)[turns]))
             at_least_one: Floats = np.maximum(1, averages).astype(np.float32)
-            self._sums = Sums(counts.tolist(), at_least_one, words, speakers.tolist())
+            at = view(self.at, np.float64)
+            known = at[np.isfinite(at)]
+            ends = (known.min(), known.max()) if len(known) else (0.0, 0.0)
+            first, last = (datetime.fromtimestamp(float(end), UTC).year for end in ends)
+            self._sums = Sums(counts.tolist(), at_least_one, words, speakers.tolist(), range(first, last + 1))
         return self._sums
 
     def laid(self) -> Laid:
@@ -273,3 +318,22 @@ class Corpus:
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
     """Return a numpy view of a column, not copied."""
     return np.frombuffer(column, dtype=dtype) if len(column) else np.zeros(0, dtype)
+
+
+def laid_out(
+    rows: npt.NDArray[np.intp], sessions: Ints, at: npt.NDArray[np.float64], words: npt.NDArray[np.float64]
+) -> Layout:
+    """Return the layout of turns that are in order.
+
+    Args:
+        rows, sessions, at, words: of each turn: its row, the number of its session, its time, its length.
+    """
+    many = len(words)
+    pauses = np.abs(np.diff(at)) > SITTING_SECONDS
+    begins = np.concatenate(([True], pauses | (np.diff(sessions) != 0)))[:many]  # of a sitting
+    first_of, sitting = np.flatnonzero(begins), np.cumsum(begins) - 1
+    start, end = first_of[sitting], np.append(first_of[1:], many)[sitting]
+    places = np.arange(many)
+    first, behind = np.maximum(places - AROUND_TURNS, start), np.minimum(places + AROUND_TURNS + 1, end)
+    around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
+    return Layout(rows, first.astype(np.int32), behind.astype(np.int32), around.astype(np.float32))

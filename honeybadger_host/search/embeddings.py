@@ -27,7 +27,6 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 _MAX_TEXT_LENGTH: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
 # This many unrelated texts are counted with the group's own: in a small group all may be related, or none.
 UNRELATED_COUNT: Final = 50
-_AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
 
 class Embedder:
@@ -51,9 +50,7 @@ class Embedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
         """Return a row of length 1 for every text. Raises WorldFailed."""
-        slices = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
-        vectors = [self._run(some, is_query=False) for some in slices]
-        return np.concatenate(vectors) if vectors else np.zeros((0, self.dimensions), np.float32)
+        return self._run(texts, is_query=False)
 
     def embed_query(self, text: str) -> Floats:
         """Return a vector of length 1. Raises WorldFailed."""
@@ -87,9 +84,6 @@ class Vectors:
         self._matrix: Floats = np.zeros((0, dimensions), np.float32)
         self._has: Mask = np.zeros(0, np.bool_)
         self._size = 0
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._has))
 
     @property
     def memory_bytes(self) -> int:

@@ -31,7 +31,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 11
+_SCHEMA_VERSION: Final = 12
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -40,8 +40,7 @@ CREATE TABLE sources (
     number INTEGER PRIMARY KEY,   -- the group's number << 40, and one more for every file
     file TEXT NOT NULL UNIQUE,    -- below the home folder; says kind, group and session
     inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    mark INTEGER NOT NULL,        -- bytes of a log that are indexed
-    problem TEXT NOT NULL         -- why it cannot be searched, or empty
+    mark INTEGER NOT NULL         -- bytes of a log that are indexed
 );
 CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
 CREATE TABLE docs (
@@ -131,21 +130,6 @@ class IndexFile:
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query. Raises WorldFailed."""
         return self.guarded(lambda: self._db.execute(query, values).fetchall())
-
-    def first_rows(self, query: str, values: Sequence[Any], most_bytes: int) -> list[Any]:
-        """Return the first rows of a query, until their last columns have `most_bytes`. Raises WorldFailed."""
-
-        def taken() -> list[Any]:
-            rows, size = [], 0
-            with contextlib.closing(self._db.execute(query, values)) as cursor:
-                for row in cursor:
-                    rows.append(row)
-                    size += len(row[-1])
-                    if size >= most_bytes:
-                        break
-            return rows
-
-        return self.guarded(taken)
 
     def rows_in(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
         """Yield the rows of a query that ends with `IN`, for any number of values. Raises WorldFailed."""

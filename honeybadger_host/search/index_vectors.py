@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_EMBEDDED_AT_ONCE: Final = 32  # texts embedded before the worker looks for other work: about 0.2 s on one core
+_AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
 
 class IndexVectors:
@@ -67,20 +67,20 @@ class IndexVectors:
             return None
         kept: Mapping[str, Sequence[tuple[int, bytes]]] = {}
         with self._noting:  # new ones are searched most
-            numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))
+            numbers = list(itertools.islice(reversed(self._without), _AT_ONCE))
         query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
         rows = self._db.rows_in(query, numbers)
-        texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
+        texts = {row[0]: embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines()) for row in rows}
         if texts:
             try:
-                vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
+                vectors = self._embedder.embed_documents(list(texts.values()))
             except WorldFailed as error:
                 self._note(error)
                 return None
             self._note(None)
-            blobs = [vector.astype("<f2").tobytes() for vector in vectors]
-            whole = [(number, text) for number, (text, _) in texts.items()]
-            kept = self._kept(list(zip(whole, blobs, strict=True)))
+            kept = self._kept(
+                {number: vector.astype("<f2").tobytes() for number, vector in zip(texts, vectors, strict=True)}
+            )
         for number in numbers:
             self._without.pop(number, None)
         return kept
@@ -113,16 +113,16 @@ class IndexVectors:
                 put_vectors(corpus, rows)
                 least = rows[-1][0]
 
-    def _kept(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
-        """Store the vectors of documents that did not change meanwhile; return these by group."""
+    def _kept(self, embedded: Mapping[int, bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
+        """Store the vectors of documents that are still there; return these by group."""
         model = self._embedder.name
         kept: dict[str, list[tuple[int, bytes]]] = {}
 
         def write() -> None:
             kept.clear()
             with self._db.transaction() as db:
-                for (number, text), data in embedded:
-                    if db.execute("SELECT 1 FROM docs WHERE number = ? AND text = ?", (number, text)).fetchone():
+                for number, data in embedded.items():
+                    if db.execute("SELECT 1 FROM docs WHERE number = ?", (number,)).fetchone():
                         db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (number, model, data))
                         kept.setdefault(self._db.group_of(number), []).append((number, data))
 

@@ -1,17 +1,18 @@
-"""Reads files for the index: documents to add, documents to remove, and how far each file was read.
+"""Indexes files: reads what changed, and writes the difference to their indexed state in one transaction.
 
-Nothing is written here: a batch of files is read and analysed first, then written in one transaction.
+A batch of files is read and analysed first, then written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import structlog
 
@@ -19,9 +20,11 @@ from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
-from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
 from honeybadger_host.search.language.analyzer import length_in_words
+from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import (
+    COLUMNS,
     Added,
     Piece,
     digest_of,
@@ -32,15 +35,19 @@ from honeybadger_host.search.pieces import (
     turn_piece,
     turns_of,
 )
-from honeybadger_host.search.sources import Source, Unsearchable, read_source
+from honeybadger_host.search.sources import Source, Unsearchable, read_source, source_of, sources
 
 log = structlog.get_logger()
 
-_LARGE_NOTES: Final = 1 << 15  # from this many bytes of a MEMORY.md on, it pays to remember how far it was read
 READ_AT_ONCE: Final = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
 _MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
-_MAX_DOCUMENT_BYTES: Final = 16 << 20
-_MAX_LINE_LENGTH: Final = 8 << 20
+_MAX_BYTES: Final = 16 << 20  # of a session document, or a line of a log
+
+
+_INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
+_MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 150 bytes for each note
+# Key and digest of a piece of a file.
+Key: TypeAlias = tuple[str, bytes]
 
 
 class Known(NamedTuple):
@@ -98,63 +105,38 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedFile:
-    """The indexed parts of a file.
-
-    Args:
-        pieces: (key, digest) -> number of its documents, for an entry or a session document.
-    """
-
-    db: IndexFile
-    known: Known | None
-    pieces: Mapping[tuple[str, bytes], int]
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of its documents."""
-        query = "SELECT number FROM docs WHERE source = ?"
-        return [] if self.known is None else [number for (number,) in self.db.rows(query, (self.known.number,))]
-
-    def turns_in(self, marks: Sequence[Mark]) -> Iterator[int]:
-        """Yield the numbers of its turns that are marked."""
-        if self.known is not None:
-            for number, key in self.db.rows("SELECT number, key FROM docs WHERE source = ?", (self.known.number,)):
-                if any(mark.names(int(key)) for mark in marks):
-                    yield number
-
-    def notes(self) -> dict[bytes, int]:
-        """Return digest -> number of its documents, for a file of notes."""
-        query = "SELECT digest, number FROM docs WHERE source = ? ORDER BY number"
-        return {} if self.known is None else dict(self.db.rows(query, (self.known.number,)))
-
-
-@dataclass(frozen=True, slots=True)
 class Reader:
     """Reads the files of one group.
 
     Args:
-        take_source, take_document: give the next number.
+        group: its number.
     """
 
     home: Path
-    take_source: Callable[[], int]
-    take_document: Callable[[], int]
+    db: IndexFile
+    group: int
 
-    def read(self, source: Source, indexed: IndexedFile, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
+    def read(
+        self, source: Source, known: Known | None, pieces: Mapping[Key, int], changes: Changes, grown: Grown | None
+    ) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
 
         Args:
+            known: the file as it was indexed.
+            pieces: of an entry or a session document, its indexed parts: number of each document.
             grown: how far a file of notes was read; consumed.
         """
         try:
             if source.kind in ("entry", "session"):
-                return self._read_entry(source, indexed, changes), True
+                return self._read_entry(source, known, pieces, changes), True
             if source.kind == "turn":
-                return self._read_turns(source, indexed, changes)
-            return self._read_notes(source, indexed, changes, grown)
+                return self._read_turns(source, known, changes)
+            return self._read_notes(source, known, changes, grown)
         except Unsearchable as error:
+            log.warning("index.refused", file=source.file, why=str(error))
             signature = signature_of(f"{self.home}/{source.file}")
-            self._note(source, indexed.known, _to_store(signature), 0, str(error), changes)
-            gone = indexed.numbers()
+            self._note(source, known, _to_store(signature), 0, changes)
+            gone = self._numbers(known)
             changes.removed.extend(gone)
             changes.entries -= len(gone) * (source.kind == "entry")
             return (0 if signature is None else signature.size), True
@@ -163,8 +145,17 @@ class Reader:
             log.error("index.failed", file=source.file, error=why, now_what="it is read again later")
             return 0, True
 
+    def _numbers(self, known: Known | None) -> list[int]:
+        """Return the numbers of the documents of an indexed file."""
+        return [number for _, _, number in self._documents(known)]
+
+    def _documents(self, known: Known | None) -> list[tuple[str, bytes, int]]:
+        """Return key, digest and number of the documents of an indexed file."""
+        query = "SELECT key, digest, number FROM docs WHERE source = ? ORDER BY number"
+        return [] if known is None else self.db.rows(query, (known.number,))
+
     def _read_notes(
-        self, source: Source, indexed: IndexedFile, changes: Changes, grown: Grown | None
+        self, source: Source, known: Known | None, changes: Changes, grown: Grown | None
     ) -> tuple[int, bool]:
         """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
         if grown is not None and not _begins_alike(self.home, source.file, grown):
@@ -172,17 +163,17 @@ class Reader:
         start = 0 if grown is None else grown.size
         found = read_source(self.home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
         if found is None:
-            self._note(source, indexed.known, None, 0, "", changes)
-            changes.removed.extend(indexed.numbers())
+            self._note(source, known, None, 0, changes)
+            changes.removed.extend(self._numbers(known))
             return 0, True
         data, signature = found
         if grown is None:
-            grown = Grown(signature, left=indexed.notes())
+            grown = Grown(signature, left={digest: number for _, digest, number in self._documents(known)})
         data = data[: end_of_part(data, source.kind, READ_AT_ONCE, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
         pieces = pieces_of(source, data, signature, grown.seen)
         is_changing = not is_end or signature != grown.signature
-        number = self._note(source, indexed.known, _to_store(signature, is_changing=is_changing), 0, "", changes)
+        number = self._note(source, known, _to_store(signature, is_changing=is_changing), 0, changes)
         left = grown.last if grown.left is None else grown.left
         end = last_note(data)
         done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
@@ -198,7 +189,7 @@ class Reader:
             return len(data), False
         changes.removed.extend(left.values())
         grown.left = None
-        if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
+        if source.kind == "note" and (end or grown.size) and pieces:
             self._note_progress(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
 
@@ -213,14 +204,14 @@ class Reader:
         grown.last = last
         changes.grown[source.file] = grown
 
-    def _read_entry(self, source: Source, indexed: IndexedFile, changes: Changes) -> int:
+    def _read_entry(self, source: Source, known: Known | None, there: Mapping[Key, int], changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         is_entry = source.kind == "entry"
-        most = MAX_ENTRY_FILE_BYTES if is_entry else _MAX_DOCUMENT_BYTES
+        most = MAX_ENTRY_FILE_BYTES if is_entry else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
-        number = self._note(source, indexed.known, _to_store(signature), 0, "", changes)
-        left = dict(indexed.pieces)
+        number = self._note(source, known, _to_store(signature), 0, changes)
+        left = dict(there)
         for piece in pieces:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
@@ -230,18 +221,18 @@ class Reader:
         changes.entries -= len(left) * is_entry
         return len(data)
 
-    def _read_turns(self, source: Source, indexed: IndexedFile, changes: Changes) -> tuple[int, bool]:
+    def _read_turns(self, source: Source, known: Known | None, changes: Changes) -> tuple[int, bool]:
         """Read the lines appended to a log, or all of it if the file was replaced or is shorter than before.
 
         Raises OSError, Unsearchable.
         """
-        known, signature, mark = indexed.known, signature_of(f"{self.home}/{source.file}"), 0
+        signature, mark = signature_of(f"{self.home}/{source.file}"), 0
         if known is not None and signature is not None:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
         is_replaced = known is not None and mark == 0
         is_whole, size, skipped = True, 0, 0
         pieces: Sequence[Piece | Mark] = ()
-        for most in (READ_AT_ONCE, _MAX_LINE_LENGTH):
+        for most in (READ_AT_ONCE, _MAX_BYTES):
             found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
             if found is None:
                 signature = None
@@ -251,8 +242,6 @@ class Reader:
             pieces, whole, skipped = turns_of(data)
             if whole or size < most:
                 break
-        else:
-            whole = _MAX_LINE_LENGTH  # a line of this length is not a turn
         noted = _to_store(signature)
         if signature is not None and noted is not None:
             mark += whole
@@ -260,10 +249,10 @@ class Reader:
             if not is_whole and noted.size >= 0:
                 noted = noted._replace(size=mark)
         if is_replaced:
-            changes.removed.extend(indexed.numbers())
+            changes.removed.extend(self._numbers(known))
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
-        number = self._note(source, known, noted, mark, "", changes)
+        number = self._note(source, known, noted, mark, changes)
         added: list[Piece] = []
         gone: list[Mark] = []
         for piece in pieces:
@@ -275,7 +264,8 @@ class Reader:
             if not piece.is_withdrawal:
                 added += self._restored(source, piece)
         if gone and not is_replaced:
-            changes.removed.extend(indexed.turns_in(gone))
+            documents = self._documents(known)
+            changes.removed += [number for key, _, number in documents if any(mark.names(int(key)) for mark in gone)]
         for piece in added:
             self._add(number, source, piece, b"", changes)
         return size, is_whole
@@ -288,7 +278,7 @@ class Reader:
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
-        document, terms = self.take_document(), terms_of(source.kind, piece)
+        document, terms = self.db.take_number("docs", self.group), terms_of(source.kind, piece)
         added = Added(document, number, source.kind, piece, digest, terms, length_in_words(terms))
         changes.added.append(added)
         return document
@@ -299,7 +289,6 @@ class Reader:
         known: Known | None,
         signature: Signature | None,
         mark: int,
-        problem: str,
         changes: Changes,
     ) -> int:
         """Note how a file was read; return its number.
@@ -311,10 +300,8 @@ class Reader:
             if known is not None:
                 changes.gone.append(known.number)
             return 0
-        if problem:
-            log.warning("index.refused", file=source.file, why=problem)
-        number = known.number if known is not None else self.take_source()
-        changes.sources.append((number, source.file, *signature, mark, problem))
+        number = known.number if known is not None else self.db.take_number("sources", self.group)
+        changes.sources.append((number, source.file, *signature, mark))
         return number
 
 
@@ -343,3 +330,123 @@ def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
         digest.update(found[0])
         at += len(found[0])
     return bool(digest.digest() == grown.digest.digest())
+
+
+class IndexWriter:
+    """Writes the index. One thread at a time for each group."""
+
+    def __init__(self, home: Path, db: IndexFile) -> None:
+        self._home = home
+        self._db = db
+        self._grown: dict[str, tuple[int, Grown]] = {}
+        """Large file of notes -> generation of the database, and how far the file was read."""
+        self.documents: Counter[int] = Counter()
+        """Updates by group number."""
+        self.entries: Counter[int] = Counter()
+
+    def count(self) -> None:
+        count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
+        entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
+        self.documents = Counter(dict(self._db.rows(count)))
+        self.entries = Counter(dict(self._db.rows(entries)))
+
+    def forget(self) -> None:
+        self.documents.clear()
+        self.entries.clear()
+        self._grown.clear()
+
+    def changed(self, group: str) -> tuple[list[str], set[str]]:
+        """Return a group's files that changed or are gone since they were indexed, and the folders of its entries.
+
+        Paths are below the home folder.
+        """
+        least, most = self._db.span(self._db.group(group))
+        counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
+        known, last = self._db.rows(counted, (least, most))[0]
+        folders: set[str] = set()
+        changed: list[str] = []
+        met = 0
+        looked_at = sources(self._home, group, folders)
+        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
+        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
+            names = [source.file for source, _ in some] if known else []
+            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
+            for source, signature in some:
+                row = indexed.get(source.file)
+                if row is None or row[1:] != signature:
+                    changed.append(source.file)
+                if row is not None and row[0] <= last:
+                    met += 1
+        if met < known:
+            there = {source.file for source, _ in sources(self._home, group, set())}
+            indexed_files = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", (least, most))
+            changed += [file for (file,) in indexed_files if file not in there]
+        return changed, folders
+
+    def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
+        """Index files of a group; return what changed, and which files must be read again."""
+        generation = self._db.generation
+        changes, left = self._read(group, files, generation)
+        if not self._write(group, changes, generation):
+            return Changes(), files
+        self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
+        for file in [file for file, (_, grown) in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
+            del self._grown[file]
+        return changes, left
+
+    def _read(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
+        """Read files of a group; return what they change, and which are not finished."""
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
+        taken = {file: self._grown.pop(file) for file in files if file in self._grown}
+        grown = {file: one for file, (read_for, one) in taken.items() if read_for == generation}
+        there = self._indexed_pieces([each.number for file, each in known.items() if file.endswith(".json")])
+        reader = Reader(self._home, self._db, group)
+        changes = Changes()
+        left: list[str] = []
+        size = 0
+        for place, file in enumerate(files):
+            if size >= READ_AT_ONCE:
+                left += files[place:]
+                changes.grown |= {file: grown[file] for file in files[place:] if file in grown}
+                break
+            before = known.get(file)
+            source = source_of(file)
+            if source is None:
+                continue
+            pieces = {} if before is None else there.get(before.number, {})
+            read, is_whole = reader.read(source, before, pieces, changes, grown.get(file) if before else None)
+            size += read
+            if not is_whole:
+                left.append(file)
+        return changes, left
+
+    def _indexed_pieces(self, files: Sequence[int]) -> dict[int, dict[Key, int]]:
+        """Return file number -> (key, digest) -> document number, for entries and session documents."""
+        there: dict[int, dict[Key, int]] = {number: {} for number in files}
+        query = "SELECT source, key, digest, number FROM docs WHERE source IN"
+        for file, key, digest, number in self._db.rows_in(query, files):
+            there[file][key, digest] = number
+        return there
+
+    def _write(self, group: int, changes: Changes, generation: int) -> bool:
+        """Write the pieces that were read; return False if the database was rebuilt since."""
+
+        def write() -> bool:
+            if self._db.generation != generation:
+                return False
+            with self._db.transaction() as db:
+                packed = self._db.packed(db, [each.marked_terms() for each in changes.added])
+                db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
+                db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
+                db.executemany(_INSERT, map(Added.row, changes.added, packed))
+                for each in changes.added:
+                    if each.kind == "entry" and each.terms:
+                        pairs = sketch(each.piece.text)
+                        db.executemany("INSERT INTO sketches VALUES (?, ?)", ((pair, each.number) for pair in pairs))
+                db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)", changes.sources)
+            self.documents[group] += len(changes.added) - len(changes.removed)
+            self.entries[group] += changes.entries
+            return True
+
+        return self._db.guarded(write)

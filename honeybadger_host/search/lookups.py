@@ -10,26 +10,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.search.documents import KINDS, Kind
-from honeybadger_host.search.index_db import FOUND, INDEX_FILE, IndexFile
+from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import as_found, known_by
 from honeybadger_host.search.sources import source_of
 from honeybadger_host.text.labels import folded
 
 if TYPE_CHECKING:
-    from honeybadger_host.search.scoring import Hit
+    from honeybadger_host.search.ranking import Hit
 
-log = structlog.get_logger()
-
-_MAX_SHARING: Final = 32  # newest entries looked at for one pair of words
-_MAX_NEARLY: Final = 16
+_MAX_NEARLY: Final = 32  # entries that may say nearly the same; of one pair of words, the newest
 _TEXT: Final = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
 
 
@@ -127,30 +123,21 @@ class Lookups:
         return None
 
     def known(self, group: str, category: str, normalised: str) -> str | None:
-        """Return the id of an indexed entry with exactly this text; see `labels.folded`."""
+        """Return the id of an indexed entry with exactly this text; see `labels.folded`. Raises WorldFailed."""
         query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
-        rows = self._rows_for_save(query, (known_by(normalised),), "a text may be saved twice")
-        for number, key, its_category, text in rows:
+        for number, key, its_category, text in self._db.rows(query, (known_by(normalised),)):
             if (self._db.group_of(number), its_category, folded(text)) == (group, category, normalised):
                 return str(key)
         return None
 
     def named(self, group: str, category: str, name: str) -> str | None:
-        """Return the id of an indexed entry of this name."""
+        """Return the id of an indexed entry of this name. Raises WorldFailed."""
         query = (
             "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = (SELECT number FROM groups WHERE name = ?) "
             "AND category = ? AND name = ? LIMIT 1"
         )
-        rows = self._rows_for_save(query, (group, category, name), "a name may be given twice")
+        rows = self._db.rows(query, (group, category, name))
         return str(rows[0][0]) if rows else None
-
-    def _rows_for_save(self, query: str, values: Sequence[object], now_what: str) -> list[Any]:
-        """Return the rows of a query; none, which is logged, when the index cannot be used: a save goes on without."""
-        try:
-            return self._db.rows(query, values)
-        except WorldFailed as error:
-            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what=now_what)
-            return []
 
     def sizes(self, group: str, author: str | None = None) -> list[tuple[str, int, int]]:
         """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted.
@@ -214,13 +201,8 @@ class Lookups:
         for pair in sketch(text):
             for name in {group, GLOBAL_GROUP}:
                 span = self._db.span(self._db.group(name))
-                shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MAX_SHARING)))
+                shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MAX_NEARLY)))
         return [*self.show([number for number, _ in shared.most_common(_MAX_NEARLY)]).values()]
-
-    def problems(self) -> list[tuple[str, str]]:
-        """Return (file, problem) of files that cannot be searched, sorted."""
-        query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"
-        return self._db.rows(query)
 
 
 @lru_cache(1024)

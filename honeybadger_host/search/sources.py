@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,9 +14,11 @@ from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd,
 from honeybadger_host.search.documents import Kind
 
 HISTORY: Final = "HISTORY.md"
-_BLOCK_BYTES: Final = 1 << 20
 # Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
 _MAX_LEVELS: Final = 9
+
+
+_UNDECODED: Final = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
 
 
 class Source(NamedTuple):
@@ -38,7 +41,7 @@ class Unsearchable(Exception):
 
 def source_of(file: str) -> Source | None:
     """Return the source for a file below the home folder, or None if it is not searched."""
-    if not (file.isascii() or _is_text(file)):
+    if _UNDECODED.search(file):
         return None  # neither the database nor a reply can hold the name; `doctor` reports it
     match file.split("/"):
         case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
@@ -81,10 +84,8 @@ def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source,
     Args:
         folders: filled with the folders of entries, below the home folder.
     """
-    for name in (MEMORY, HISTORY):
-        yield from _single(home, f"groups/{group}/{name}")
-    yield from _walk(home, f"data/sessions/{group}", None)
-    yield from _walk(home, f"data/context/{group}", None)
+    for folder in (f"groups/{group}", f"data/sessions/{group}", f"data/context/{group}"):
+        yield from _walk(home, folder, None)
     yield from _walk(home, f"groups/{group}/memory", folders)
 
 
@@ -118,29 +119,10 @@ def _walk(
                 if entry.is_dir(follow_symlinks=False):
                     if folders is not None and levels and not entry.name.startswith("."):
                         yield from _walk(home, file, folders, levels - 1)
-                elif entry.name.endswith((".json", ".jsonl")) and (source := source_of(file)) is not None:
+                elif (source := source_of(file)) is not None:
                     yield source, Signature.of(entry.stat(follow_symlinks=False))
             except OSError:
                 continue  # removed meanwhile
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a file's name is UTF-8; Python decodes other bytes to surrogates."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _single(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
-    source = source_of(file)
-    try:
-        status = os.stat(home / file, follow_symlinks=False)
-    except OSError:
-        return
-    if source is not None:
-        yield source, Signature.of(status)
 
 
 def read_source(
@@ -168,7 +150,7 @@ def read_source(
             end = start + most_bytes
         parts: list[bytes] = []
         at = start
-        while at < end and (part := os.pread(fd, min(_BLOCK_BYTES, end - at), at)):
+        while at < end and (part := os.pread(fd, end - at, at)):
             parts.append(part)
             at += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts), Signature.of(status)

@@ -17,9 +17,6 @@ def folded(text: str) -> str:
 def each_once(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the texts that are not blank, in order; of texts that differ only in case, the first."""
     first: dict[str, str] = {}
-    texts = tuple(texts)
-    if len(texts) == 1:
-        return texts if texts[0].strip() else ()
     for text in texts:
         if text.strip():
             first.setdefault(folded(text), text)

@@ -44,7 +44,6 @@ _NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
 _ESCAPED: Final = re.compile(
     r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
 )
-_MAX_ESCAPES: Final = 6  # how often a text may have been escaped: JSON in JSON in JSON
 _LINE: Final = re.compile(
     r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
@@ -54,8 +53,8 @@ _MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<v
 _BEGUN: Final = (b"{", b"[", b"null")  # values that are on no single line, or say nothing
 _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
+# Of more texts, the first are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case.
 _MAX_DIRECT: Final = 64
-_MAX_WIDE: Final = 64  # texts that are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case
 # Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
 _WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
 _INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
@@ -66,12 +65,8 @@ def folded(text: str) -> str:
 
     Turkish letters i, with and without a dot, are the same.
     """
-    for _ in range(_MAX_ESCAPES):
-        if "\\" not in text:
-            break
-        text, count = _ESCAPED.subn(_unescaped, text)
-        if not count:
-            break
+    while _ESCAPED.search(text):  # JSON in JSON in JSON
+        text = _ESCAPED.sub(_unescaped, text)
     if text.isascii():
         text = text.casefold()
     else:
@@ -97,7 +92,7 @@ class Phrases:
 
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
-        self._wide = _wide_forms(texts[:_MAX_WIDE])
+        self._wide = _wide_forms(texts[:_MAX_DIRECT])
         self.longest = max(map(len, texts), default=0)
         """Characters."""
         self.parts = sorted({part for part in map(folded, texts) if part})

@@ -84,9 +84,9 @@ PURE = [
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "said", "gates", "candidates")),
     *(f"curation.{name}" for name in ("consolidation", "dream")),
-    *(f"search.{name}" for name in ("layout", "corpus", "asked_terms", "signals", "scoring", "ranking")),
+    *(f"search.{name}" for name in ("corpus", "asked", "ranking")),
     "spool.rate_limits",
-    *(f"search.language.{name}" for name in ("lexicon", "analyzer", "dates")),
+    *(f"search.language.{name}" for name in ("analyzer", "dates")),
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 

@@ -15,15 +15,45 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import chain
 from typing import Final
 
 import Stemmer
 
-from honeybadger_host.search.language.lexicon import AMBIGUOUS, CATEGORY_STOP, COMMON, IRREGULAR, SAYING, SCRIPTS, STOP
 from honeybadger_host.text.labels import folded
 
-ANALYZER_VERSION: Final = 6  # raised whenever the terms of any text change: an index of another version is rebuilt
+ANALYZER_VERSION: Final = 7  # raised whenever the terms of any text change: an index of another version is rebuilt
+
+
+def read_words(package: str, name: str) -> dict[str, list[str]]:
+    """Return key -> words of a file of a package."""
+    text = (files(package) / name).read_text(encoding="utf-8").replace("\n ", " ")
+    lines = (line.partition(":") for line in text.splitlines() if not line.startswith("#"))
+    return {key: words.split() for key, _, words in lines}
+
+
+# Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written.
+STOP: Final = {language: frozenset(words) for language, words in read_words(__package__, "function_words.txt").items()}
+
+# Language -> words that say little about a text's subject.
+COMMON: Final = {language: frozenset(words) for language, words in read_words(__package__, "common_words.txt").items()}
+
+# Irregular English form -> base form, applied before stemming.
+IRREGULAR: Final = {
+    form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms
+}
+
+# Language -> its letters, for scripts other than Latin; its stemmer gets such words.
+SCRIPTS: Final = (
+    ("russian", "\u0400-\u052f"),
+    ("arabic", "\u0600-\u06ff"),
+    ("greek", "\u0370-\u03ff\u1f00-\u1fff"),
+    ("hindi", "\u0900-\u097f"),
+    ("hebrew", "\u0590-\u05ff"),
+    ("armenian", "\u0530-\u058f"),
+    ("tamil", "\u0b80-\u0bff"),
+)
 
 # The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
@@ -42,13 +72,10 @@ _MARKS: Final = (
     "\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
 )
 _LETTER: Final = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
-_WORD: Final = (
-    "(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{2}))?"  # .NET, .env; not the full stop of "end.Then"
-    "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
-)
+_WORD: Final = "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
 _TOKEN: Final = re.compile(f"(?P<cjk>[{_CJK}]+)|{_WORD.replace('LETTER', _LETTER)}")
 _CJK_RUN: Final = re.compile(f"[{_CJK}]")
-_JOINT: Final = re.compile("[-_.:/]+")
+_JOINT: Final = re.compile("[-_.:/,]+")
 _CAMEL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ELISION: Final = re.compile(
     "(?:l|d|j|qu|n|s|c(?!'mon)|m|t|jusqu|lorsqu|puisqu|dell|all|nell|dall|sull|un)'(?=..)", re.IGNORECASE
@@ -56,16 +83,15 @@ _ELISION: Final = re.compile(
 _CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself)\b", re.IGNORECASE)
-# How a request begins: it says that something is asked, not what. English and German.
+# They say that something is asked, or that somebody said something, not what. English and German.
 _ASKING: Final = re.compile(
-    r"\b(?:(?:tell|remind|show) (?:me|us)|do you (?:remember|know)|(?:sage?|erzähle?|zeige?) (?:mir|uns)|weißt du)\b",
+    r"\b(?:(?:tell|remind|show) (?:me|us)|do you (?:remember|know)|(?:sage?|erzähle?|zeige?) (?:mir|uns)|weißt du"
+    r"|say|says|said|told|mention|mentioned|sagt|gesagt|sagte|erzählt)\b",
     re.IGNORECASE,
 )
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
 MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
-_stemmers: dict[str, Stemmer.Stemmer] = {}
-_STEMMED: Final = frozenset(Stemmer.algorithms())
 _ALL_STOPS: Final = frozenset().union(*STOP.values())
 
 
@@ -79,16 +105,10 @@ def _other_script(word: str) -> str | None:
     return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
 
 
-_STOP_IN_SCRIPTS: Final = frozenset(word for word in _ALL_STOPS if _other_script(word) is not None)
-# English stop words as many type them, without the apostrophe (`whats`); without those that are other words then.
-_WITHOUT_APOSTROPHE: Final = frozenset(word.replace("'", "") for word in STOP["english"] if "'" in word) - {
-    *("hell", "id", "ill", "shed", "shell", "wed"),
-}
-_ASKED_IN_ANY: Final = STOP["english"] | _WITHOUT_APOSTROPHE | _STOP_IN_SCRIPTS
+_ASKED_IN_ANY: Final = STOP["english"].union(word for word in _ALL_STOPS if _other_script(word) is not None)
 # Language of a question -> its stop words.
 _ASKED_IN: Final = {language: _ASKED_IN_ANY | words for language, words in STOP.items()}
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
-_LOOKED_AT: Final = 2_000  # characters of a text that are examined to guess its language
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +118,10 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
-        weight: 1, less for words that say little.
-        is_optional: never counted as missing (one character of an unknown Chinese word).
     """
 
     word: str
     forms: tuple[str, ...]
-    weight: float = 1.0
-    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +166,7 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
         if match.lastgroup == "cjk":
             terms += [*token, *_pairs(token)]
         else:
-            terms += _word_terms(token, language)
+            terms += filter(None, _word_terms(token, language))
     return tuple(terms)
 
 
@@ -202,7 +218,6 @@ def analyse_query(text: str) -> Query:
     language = _language(normal)
     normal = _ASKING.sub(" ", normal)
     stop = _ASKED_IN[language]
-    shouts = normal.isupper()
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
     words: set[str] = set()
@@ -213,10 +228,9 @@ def analyse_query(text: str) -> Query:
             continue
         word = token.casefold().replace("\u2019", "'")
         words.add(_fold(word.removesuffix("'s")))
-        is_name = len(token) > 1 and token.isupper() and not shouts  # UI, IT, US
         shown = word.removesuffix("'s")
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
-        terms = dropped if says_nothing and not is_name else found
+        terms = dropped if says_nothing else found
         terms.extend(QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language))
     return Query(
         text=text,
@@ -246,29 +260,27 @@ def is_cjk(word: str) -> bool:
 
 
 def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
-    return tuple({term.forms[0]: term for term in terms if term.forms[0] != QUESTION_MARK}.values())
+    return tuple({term.forms[0]: term for term in terms if term.forms[0] not in ("", QUESTION_MARK)}.values())
 
 
 def _language(text: str) -> str:
     """Return the language whose function words are most frequent in a text in Latin letters; English when in doubt.
 
-    A word that is also a name or an English word (`die`, `la`) counts half; a function word of English, not at all.
+    A function word of English counts for English alone.
     """
     counts: Counter[str] = Counter()
     english: list[str] = []
-    for word in chain.from_iterable(map(_function_words, text[:_LOOKED_AT].split())):
+    for word in chain.from_iterable(map(_function_words, text.split())):
         if word in STOP["english"]:
             english.append(word)
             continue
         for language in _STOPS_IN.get(word, ("french",)):
-            counts[language] += 1 if word in AMBIGUOUS else 2
-    if "\u00bf" in text or "\u00a1" in text:
-        counts["spanish"] += 4
+            counts[language] += 1
     if not counts:
         return "english"
     best = max(counts, key=counts.__getitem__)
     only_english = sum(1 for word in english if word not in STOP[best])
-    return best if counts[best] > 2 * only_english + 1 else "english"
+    return best if counts[best] > only_english else "english"
 
 
 @lru_cache(maxsize=50_000)
@@ -278,43 +290,18 @@ def _function_words(chunk: str) -> tuple[str, ...]:
     return tuple(word for word in words if word in _STOPS_IN or ("'" in word and _ELISION.match(word)))
 
 
-def _word_terms(token: str, language: str) -> tuple[str, ...]:
-    """Return the terms of a word: itself, and the parts of an identifier."""
-    return tuple(filter(None, _analyse(token, language)))  # a lone Arabic tatweel leaves nothing
-
-
-def _analyse(token: str, language: str) -> list[str]:
+def _word_terms(token: str, language: str) -> list[str]:
+    """Return the terms of a word: itself, and the parts of an identifier; one may be empty (a lone Arabic tatweel)."""
     word = token.replace("\u2019", "'").lstrip("_")
-    if word.startswith("."):
-        return [word.casefold()[:MAX_TERM], _stem(_fold(word[1:].casefold()), language)]
     if word.endswith(("#", "++")):
         return [word.casefold()[:MAX_TERM]]
     word = _CONTRACTION.sub("", _ELISION.sub("", word)) if "'" in word else word
-    if word[:1].isdigit():
-        return _number_terms(word.casefold())
     parts = [part for joined in _JOINT.split(word) for part in _CAMEL.split(joined) if part]
     if not word.isascii() and (other := _other_script(word)) is not None:
         # accents are removed last: Russian suffixes have some
         return list(dict.fromkeys(_fold(_stem(part.casefold(), other)) for part in ("".join(parts), *parts)))
-    whole = _fold("".join(parts).replace("'", "").casefold())
-    if len(parts) == 1:
-        return [_stem(whole, language)]
-    terms = [_stem(whole, language)]
-    for part in parts:
-        terms.extend(_number_terms(part) if part[0].isdigit() else [_stem(_fold(part.casefold()), language)])
-    return terms
-
-
-def _number_terms(word: str) -> list[str]:
-    """Return a number without thousands separators; a version or a date also as its parts."""
-    plain = re.sub(r"(?<=\d),(?=\d{3}(?:\D|$))", "", word)
-    parts = [part for part in re.split("[-_.:/,]+", plain) if part]
-    if len(parts) == 1:
-        return [plain[:MAX_TERM]]
-    return [
-        plain[:MAX_TERM],
-        *(part.lstrip("0") or "0" if part.isdigit() else _stem(_fold(part), "english") for part in parts),
-    ]
+    whole = "".join(parts).replace("'", "")
+    return [_stem(_fold(part.casefold()), language) for part in ([whole, *parts] if len(parts) > 1 else [whole])]
 
 
 def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
@@ -337,24 +324,19 @@ def _stem(word: str, language: str) -> str:
     word = word[:MAX_TERM]
     if language == "english":
         word = IRREGULAR.get(word, word)
-    if language not in _STEMMED:
-        return word
-    if language not in _stemmers:
-        _stemmers[language] = Stemmer.Stemmer(language)
-    stem: str = _stemmers[language].stemWord(word)
+    stemmer = _stemmer(language)
+    stem: str = word if stemmer is None else stemmer.stemWord(word)
     return stem or word  # Turkish `leri`, as in `URL'leri`, is all suffix
+
+
+@cache
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    return Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
 
 
 def _pairs(run: str) -> Sequence[str]:
     """Return the pairs of neighbouring characters in a run; none for one character."""
     return [run[start : start + 2] for start in range(len(run) - 1)]
-
-
-# Terms of words for saying: they add nothing to the name of a speaker.
-SAYING_TERMS: Final = frozenset(_stem(_fold(word), language) for language, words in SAYING.items() for word in words)
-
-# Terms of a category that say nothing about its content.
-CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
 
 
 @cache

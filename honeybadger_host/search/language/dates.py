@@ -8,40 +8,12 @@ means that day of every year. Other ways to write a date found nothing more in f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A span of time, in seconds since the epoch, UTC; `end` is not part of it."""
-
-    start: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A date in a question.
-
-    Args:
-        month, day: of a date without a year; None where not given.
-        span: when the year is known.
-    """
-
-    span: Span | None = None
-    month: int | None = None
-    day: int | None = None
-
-    def spans(self, first_year: int, last_year: int) -> list[Span]:
-        """Return the spans it can mean between two years."""
-        if self.span is not None:
-            return [self.span]
-        years = range(first_year, last_year + 1)
-        return [span for year in years if (span := _span(year, self.month, self.day)) is not None]
-
+# Seconds since the epoch, UTC; the end is not part of it.
+Span: TypeAlias = tuple[float, float]
 
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
@@ -67,31 +39,27 @@ _PATTERN: Final = re.compile(
 )
 
 
-def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
-    """Return every date in a question, in order of appearance.
+def dates_said(text: str, now: datetime | None, years: Sequence[int] = ()) -> list[Span]:
+    """Return the dates in a question, in order of appearance.
 
     Args:
         now: aware; `yesterday` is counted from it. Without it only absolute dates are understood.
+        years: those that a date without a year may be of.
     """
-    return tuple(_said(" ".join(text.split()), now))
-
-
-def _said(text: str, now: datetime | None) -> Iterator[Said]:
-    for match in _PATTERN.finditer(text):
+    spans: list[Span] = []
+    for match in _PATTERN.finditer(" ".join(text.split())):
         part = match.groupdict()
         year = part["iy"] or part["dy"] or part["my"] or part["oy"] or part["yy"]
         named, day = part["dm"] or part["mm"] or part["om"] or part["am"], part["id"] or part["dd"] or part["md"]
         month = int(part["im"]) if part["im"] else None
         if named:
             month = 1 + [each[:3] for each in _MONTHS].index(named[:3].casefold())
-        if year is not None:
-            span = _span(int(year), month, int(day) if day else None)
-            if span is not None:
-                yield Said(span)
-        elif month is not None:
-            yield Said(None, month, int(day) if day else None)
+        if year or month:
+            found = [_span(each, month, int(day) if day else None) for each in ([int(year)] if year else years)]
+            spans += [span for span in found if span is not None]
         elif now is not None:
-            yield Said(_relative(part, now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)))
+            spans.append(_relative(part, now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)))
+    return spans
 
 
 def _relative(part: dict[str, str | None], today: datetime) -> Span:
@@ -100,9 +68,9 @@ def _relative(part: dict[str, str | None], today: datetime) -> Span:
         case "week":
             return _days(today - timedelta(days=today.weekday() + 7), 7)
         case "month":
-            return Span((first - timedelta(days=1)).replace(day=1).timestamp(), first.timestamp())
+            return (first - timedelta(days=1)).replace(day=1).timestamp(), first.timestamp()
         case "year":
-            return Span(first.replace(today.year - 1, 1).timestamp(), first.replace(month=1).timestamp())
+            return first.replace(today.year - 1, 1).timestamp(), first.replace(month=1).timestamp()
     if part["weekday"]:
         back = (today.weekday() - _WEEKDAYS.index(part["weekday"].casefold())) % 7 or 7
         return _days(today - timedelta(days=back), 1)
@@ -118,8 +86,8 @@ def _span(year: int, month: int | None, day: int | None) -> Span | None:
     if day is not None:
         return _days(start, 1)
     following = (year + month // 12, month % 12 + 1) if month else (year + 1, 1)
-    return Span(start.timestamp(), datetime(*following, 1, tzinfo=UTC).timestamp())
+    return start.timestamp(), datetime(*following, 1, tzinfo=UTC).timestamp()
 
 
 def _days(start: datetime, days: int) -> Span:
-    return Span(start.timestamp(), (start + timedelta(days=days)).timestamp())
+    return start.timestamp(), (start + timedelta(days=days)).timestamp()

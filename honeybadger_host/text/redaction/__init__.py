@@ -4,7 +4,7 @@ Account numbers (an IBAN is on every invoice), public keys, hashes, ids and one-
 password that is a plain word is not found, because `the password is wrong` looks the same.
 Source: docs/decisions/010-secrets.md.
 
-Reading order: `rules`, `token_formats`, `keyword_rules`.
+Reading order: `rules`, `keyword_rules`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import orjson
 
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction.keyword_rules import WORDS
-from honeybadger_host.text.redaction.rules import Found
-from honeybadger_host.text.redaction.token_formats import (
-    CARD,
+from honeybadger_host.text.redaction.rules import (
     LONG_WORD,
     SHAPES,
+    Found,
     card_numbers,
     discord_tokens,
     private_keys,
@@ -33,9 +32,7 @@ __all__ = ["Found", "find_secrets", "redact", "redact_below", "redact_bytes", "r
 
 _SHAPES: Final = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anchors)
 _WORDS: Final = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
-_ASCII_WORDS: Final = tuple((anchor, rule) for anchor, rule in _WORDS if anchor.isascii())
 _MARK: Final = re.compile(r"\[REDACTED:[a-z-]+\]")
-_MAX_PASSES: Final = 8
 
 
 def find_secrets(text: str) -> list[Found]:
@@ -50,10 +47,9 @@ def find_secrets(text: str) -> list[Found]:
                 found += rule.find(text, anchor, text)
         found += private_keys(text)
         found += discord_tokens(text)
-    if CARD.search(text):
-        found += card_numbers(text)
+    found += card_numbers(text)
     lowered = _lowered(text)
-    for anchor, rule in _ASCII_WORDS if lowered.isascii() else _WORDS:
+    for anchor, rule in _WORDS:
         if anchor in lowered:
             found += rule.find(text, anchor, lowered)
     return _apart(found, text) if found else found
@@ -62,10 +58,7 @@ def find_secrets(text: str) -> list[Found]:
 def redact(text: str) -> tuple[str, dict[str, int]]:
     """Return the text with every credential replaced, and the count of each kind."""
     counts: Counter[str] = Counter()
-    for _ in range(_MAX_PASSES):  # a second pass is rare: text next to a mark may now look like a secret
-        found = find_secrets(text)
-        if not found:
-            break
+    while found := find_secrets(text):  # a second time is rare: text next to a mark may now look like a secret
         parts: list[str] = []
         end = 0
         for one in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import ContextSection
-from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.parts import RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
@@ -141,14 +140,6 @@ def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     assert all(section.tokens == 0 for section in context.sections[1:])
 
 
-def test_each_part_is_there_without_the_others() -> None:
-    assert titles(built(parts(persona=group_text("x")))) == ["## Group Context"]
-    assert titles(built(parts(memory=group_text("x")))) == ["## Remembered Facts"]
-    assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
-    assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
-    assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
-
-
 def test_an_unserved_file_is_a_row() -> None:
     problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
     context = built(replace(FULL, memory=problem))
@@ -157,11 +148,6 @@ def test_an_unserved_file_is_a_row() -> None:
     memory = row(context, "## Remembered Facts")
     assert (memory.state, memory.left_out, memory.tokens) == ("unreadable", "the file", 0)
     assert memory.why == "it is a link: copy what it points to into its place"
-
-
-def test_text_of_people_keeps_its_markdown_but_hides_nothing() -> None:
-    context = built(parts(persona=group_text("# Who\n\n<!-- kept -->\nA\u202eB\u200b\r\nC\U000e0041")))
-    assert context.system == "Group: main\n\n## Group Context\n# Who\n\n<!-- kept -->\nAB\nC\n"
 
 
 WORKING = Inventory(
@@ -183,17 +169,6 @@ def test_the_inventory_has_the_seeds_place() -> None:
         "- draft-email: expires in 2m01s\n"
         "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
     )
-
-
-def test_an_empty_working_memory_has_no_heading() -> None:
-    for inventory, state, why in (
-        (Inventory("f/"), "absent", "there is nothing in the working memory of this session"),
-        (Inventory("f/", absent_why="working.enabled is false"), "absent", "working.enabled is false"),
-        (Inventory("f/", problem="cannot be read"), "unreadable", "it cannot be read"),
-    ):
-        context = built(replace(FULL, working=inventory))
-        assert "Working memory" not in context.system
-        assert (row(context, "Working memory").state, row(context, "Working memory").why) == (state, why)
 
 
 def test_an_inventory_over_its_share_omits_early_expiry() -> None:
@@ -270,33 +245,6 @@ def test_notes_over_their_share_omit_the_oldest() -> None:
     assert context.system.count(": fact") == 200 - left_out
     assert 350 < context.tokens <= 1000  # the rest is kept free for the conversation
     assert "context.budget_tokens" in (section.why or "")
-
-
-def test_a_summary_over_its_share_keeps_its_beginning() -> None:
-    summary = group_text("".join(f"sentence {number} {'x' * 50}\n" for number in range(200)))
-    context = built(parts(summary=summary), 500)
-    assert "## Conversation Summary\nsentence 0 " in context.system
-    assert context.system.endswith("[... text below left out]\n")
-    assert (row(context, "## Conversation Summary").state, context.tokens <= 500) == ("cut", True)
-
-
-def test_history_is_cut_to_its_own_budget() -> None:
-    turns = turns_of(*(f"turn {number} " + "x" * 792 for number in range(51)))
-    context = built(parts(turns=turns), 32_000, 8000)
-    assert 7700 < estimate_tokens(context.titled(CONVERSATION)[0].text) <= 8000
-    section = row(context, "## Recent Conversation")
-    dropped = 51 - context.system.count("[user]: ")
-    assert (section.state, section.left_out) == ("cut", f"{dropped} older turns")
-    assert "history.budget_tokens" in (section.why or "")
-    assert "turn 50 " in context.system
-
-
-def test_a_shortened_newest_turn_is_explained() -> None:
-    context = built(parts(turns=turns_of("old", "x" * 40_000)), 1000)
-    section = row(context, "## Recent Conversation")
-    assert section.left_out == "1 older turns, the end of the newest turn"
-    assert context.system.endswith("xxx [... shortened]\n")
-    assert context.tokens <= 1000
 
 
 def test_the_persona_is_never_cut() -> None:
@@ -382,14 +330,6 @@ def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: 
     assert "\n\n\n" not in context.system or any("\n\n\n" in str(part) for part in _texts(given_parts))
 
 
-@given(any_parts, some_budgets)
-def test_with_room_for_everything_nothing_is_cut(given_parts: Parts, more: int) -> None:
-    whole = built(given_parts, 0, 0)
-    context = built(given_parts, 16 * (whole.tokens + 100 + more), 0)
-    assert context.system == whole.system
-    assert {section.state for section in context.sections} <= {"whole", "absent", "unreadable"}
-
-
 @given(any_parts, any_parts, some_budgets, st.integers(0, 600))
 def test_the_beginning_of_a_context_is_stable(
     given_parts: Parts, other: Parts, budget_tokens: int, history_budget_tokens: int
@@ -406,28 +346,6 @@ def test_the_beginning_of_a_context_is_stable(
     assert first.stable == second.stable
     assert first.system.startswith(first.stable)
     assert "## Recent Conversation\n" not in first.stable
-
-
-def test_a_long_message_shortens_notes_and_conversation() -> None:
-    memory = group_text(notes(*(f"{number} {'y' * 400}" for number in range(50))))
-    given_parts = parts(turns=turns_of(*["z" * 400] * 50), memory=memory, message="x" * 4000)
-    context = built(given_parts, 2000)
-    assert context.tokens <= 2000
-    assert row(context, "## Remembered Facts").tokens > row(context, "## Recent Conversation").tokens > 200
-
-
-@given(any_parts, some_budgets)
-def test_the_same_parts_give_the_same_bytes(given_parts: Parts, budget_tokens: int) -> None:
-    first = built(given_parts, budget_tokens)
-    random.seed()
-    again = replace(
-        given_parts,
-        memory=GroupText("a.md", given_parts.memory.text) if isinstance(given_parts.memory, GroupText) else None,
-        turns=tuple(replace(turn) for turn in given_parts.turns),
-    )
-    if not isinstance(given_parts.memory, FileProblem):
-        assert built(again, budget_tokens) == first
-    assert built(given_parts, budget_tokens) == first
 
 
 def _texts(given_parts: Parts) -> list[str]:
@@ -449,18 +367,3 @@ def test_recall_has_a_budget_of_its_own() -> None:
     assert recalled.left_out == f"{len(context.titled(RECALLED)[0].missing)} of 8 lines"
     assert "recall.budget_tokens" in (recalled.why or "")
     assert list(context.titled(RECALLED)[0].missing) == [f"e{number}" for number in range(3, 8)]
-
-
-def test_recall_shares_the_whole_budget() -> None:
-    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(50)]
-    full = parts(
-        memory=group_text(notes(*(f"{number} {'y' * 400}" for number in range(50)))),
-        turns=turns_of(*["z" * 400] * 50),
-        recalled=many,
-    )
-    context = built(full, budget_tokens=2000)
-    assert context.tokens <= 2000
-    tokens = {section.title: section.tokens for section in context.sections}
-    assert 400 < tokens["Recalled from long-term memory"] < 600
-    assert tokens["## Remembered Facts"] > 600
-    assert tokens["## Recent Conversation"] > 400

@@ -53,7 +53,7 @@ def test_a_turn_comes_with_the_short_question_it_answers(room: Room) -> None:
     assert [row["why"] for row in context["recalled"]] == ["spring#2 answers it", "it matches the message"]
     say(room, ("melanie", "Which river? " + "x" * 400), ("caroline", "The Zambezi."), session="summer")
     context = room.ask("get_context", message="Tell me of the Zambezi")
-    whys = ["it matches the message", "the turns around it match the message"]
+    whys = ["it matches the message", "its conversation, speaker, date or meaning matches the message"]
     assert [row["why"] for row in context["recalled"]] == whys
 
 

@@ -15,8 +15,7 @@ from honeybadger_host.search import blocks
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.ranking import EVERY, Filters, search
-from honeybadger_host.search.scoring import Hit
+from honeybadger_host.search.ranking import EVERY, Filters, Hit, search
 from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -131,33 +130,3 @@ def test_changes_to_blocks_are_those_to_documents(
     anew = Index(home, None, max_memory_bytes=100_000_000)
     assert {question: told(anew, question) for question in before} == before
     anew.close()
-
-
-def test_a_group_that_grew_much_is_loaded_again(home: Path, opened: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("honeybadger_host.search.corpora.BLOCK_DOCUMENTS", 120)
-    monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 100)
-    (home / MEMORY).parent.mkdir(parents=True)
-    corpora = set()
-    for number in range(12):
-        with (home / MEMORY).open("a") as notes:
-            notes.writelines(f"\n## Notes (ann, 2026-05-01 06:05)\n- w{number}x{each}\n" for each in range(50))
-        opened.touch(MEMORY)
-        later, corpus = opened.search("main", lambda corpus: (corpus.later, corpus))[0]
-        assert later <= 120
-        corpora.add(corpus)
-        assert told(opened, f"w{number}x49")
-    assert opened.search("main", len)[0] == 600
-    assert len(corpora) > 1
-
-
-def test_what_is_scrubbed_is_in_no_block(home: Path, opened: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "BLOCK_DOCUMENTS", 10)
-    files = filled(home, random.Random(7), 1, 40)
-    known = opened.search("main", lambda corpus: corpus.known({"word3", "word4"}))[0]
-    assert known == {"word3", "word4"}
-    for file in (MEMORY, LOG, files[2 + 2]):
-        (home / file).unlink()
-    opened.read_all("main")
-    opened.scrub()
-    assert opened.search("main", len) == (39, True)
-    assert opened.search("main", lambda corpus: corpus.known({"word3", "word4"}))[0] == {"word4"}

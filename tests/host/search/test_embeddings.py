@@ -14,7 +14,6 @@ from honeybadger_host.compose import build
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.search.embeddings import Embedder, open_embedder
 from honeybadger_host.settings import Settings
-from tests.hosting import at_once
 
 
 @pytest.fixture(scope="module")
@@ -40,20 +39,6 @@ def test_what_means_the_same_is_near(real: Embedder) -> None:
     assert int((vectors @ real.embed_query("When do I have to pay?")).argmax()) == 1
     mean, spread = real.unrelated
     assert (vectors @ real.embed_query("Does she have a dog?"))[0] > mean + 2 * spread
-
-
-def test_a_text_has_one_vector_whatever_stands_beside_it(real: Embedder) -> None:
-    texts = ["short", "a text of middling length, with a comma", "long " * 300, "", "null\0byte", "half \ud800 a pair"]
-    together = real.embed_documents(texts)
-    for place, text in enumerate(texts):
-        alone = real.embed_documents([text])[0]
-        assert float(together[place] @ alone) > 0.98, text
-
-
-def test_several_threads_ask_at_once(real: Embedder) -> None:
-    expected = real.embed_query("Who has the keys?")
-    found = at_once(*[lambda: float(real.embed_query("Who has the keys?") @ expected)] * 12)
-    assert found == pytest.approx([1.0] * 12, abs=1e-3)
 
 
 @pytest.mark.usefixtures("real")

@@ -68,7 +68,6 @@ def changed(text: str, rng: random.Random) -> str:
 def test_a_grown_index_equals_a_whole_reading(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, part_bytes: int
 ) -> None:
-    monkeypatch.setattr(indexer, "_LARGE_NOTES", 0)
     monkeypatch.setattr(indexer, "READ_AT_ONCE", part_bytes)
     rng = random.Random(seed)
     text = ""

@@ -82,53 +82,6 @@ def test_another_model_embeds_everything_anew(world: World) -> None:
     assert [model for _, model in world.vectors()] == ["other"]
 
 
-def test_vectors_stay_while_switched_off(world: World) -> None:
-    file = world.entry("e1", "an automobile")
-    world.entry("e2", "a car")
-    world.settle()
-    world.restart(None)
-    assert world.find("automobile") == {"e1": world.find("automobile")["e1"]}
-    assert "vector" not in world.find("automobile")["e1"]
-    (world.home / file).unlink()
-    world.settle()
-    assert world.index.unembedded == 0
-    assert len(world.vectors()) == 1
-    world.restart(again := HashEmbedder())
-    world.settle()
-    assert again.embedded == []
-    assert list(world.find("automobile")) == ["e2"]
-
-
-def test_an_entry_is_embedded_with_its_names(world: World) -> None:
-    world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
-    world.settle()
-    assert world.embedder.embedded == ["Family, our wheels: an automobile"]
-    world.entry("e1", "an automobile", title="Family", aliases=["the beast"])
-    world.settle()
-    assert world.embedder.embedded[1:] == ["Family, the beast: an automobile"]
-    assert len(world.vectors()) == 1
-
-
-def test_a_number_is_never_given_twice(world: World) -> None:
-    file = world.entry("e1", "an automobile")
-    world.settle()
-    before = world.vectors()[0][0]
-    (world.home / file).unlink()
-    world.settle()
-    world.entry("e2", "a boat")
-    world.settle()
-    assert world.vectors()[0][0] > before
-
-
-def test_every_group_finds_global_documents_by_vector(world: World) -> None:
-    world.entry("mine", "green tea")
-    world.entry("ours", "an automobile", "global")
-    assert world.find("tea") != {}  # its corpus is in memory before anything is embedded
-    world.settle()
-    assert list(world.find("car")) == ["ours"]
-    assert list(world.find("car", "global")) == ["ours"]
-
-
 def test_a_failing_model_leaves_words_and_is_logged_once(world: World) -> None:
     world.entry("e1", "an automobile")
     world.embedder.fails = True

@@ -11,24 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall.loading import load_documents
-from honeybadger_host.search import scoring as scoring_module
-from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.asked import WEIGHTS
+from honeybadger_host.search.corpus import AROUND_TURNS, SITTING_SECONDS, Corpus
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
-    SAYING_TERMS,
     Query,
     analyse_query,
     common_terms,
     document_terms,
     length_in_words,
 )
-from honeybadger_host.search.language.spelling import guesses
-from honeybadger_host.search.layout import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS
-from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.search.scoring import GATE, K1, B
-from honeybadger_host.search.signals import WEIGHTS
+from honeybadger_host.search.language.spelling import guess
+from honeybadger_host.search.ranking import K1, B, Filters, search
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("tea", "ship", "stone", "river", "harbour", "green", "yesterday", "40", "ada", "bob", "night?")
@@ -51,12 +47,11 @@ def around(turns: Sequence[Document], place: int) -> list[Document]:
     """Return a turn and what stands around it in its session, by walking away from it."""
     near = [turns[place]]
     for step in (-1, 1):
-        between, other = 0, place + step
-        while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS and between < AROUND_WORDS:
+        other = place + step
+        while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS:
             if abs(turns[other].at - turns[other - step].at) > SITTING_SECONDS:
                 break
             near.append(turns[other])
-            between += turns[other].length
             other += step
     return near
 
@@ -88,17 +83,9 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
     speakers = {each.author for each in documents if each.kind == "turn"}
     named = {author for author in speakers if author in query.words}
     terms = [
-        heard
+        term if (vocabulary | common_terms(query.language)) & set(term.forms) else guess(term, vocabulary.intersection)
         for term in query.terms
-        for heard in (
-            [term]
-            if (vocabulary | common_terms(query.language)) & set(term.forms)
-            else guesses(term, vocabulary.intersection) or [term]
-        )
     ]
-    others = [term for term in terms if not named & set(term.forms)]
-    if named and all(SAYING_TERMS & set(term.forms) for term in others):
-        terms = [term for term in terms if term not in others]
     are_all_names = bool(named) and all(named & set(term.forms) for term in terms)
     text = {each.number: 0.0 for each in documents}
     for term in terms:
@@ -116,7 +103,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
             return sum(min(63, list(document.terms).count(form)) for form in forms)
 
         having = max(sum(form in each.terms for each in documents) for form in forms)
-        rare = term.weight * idf(count, sum(map(tf, documents)) if are_all_names else having)
+        rare = idf(count, sum(map(tf, documents)) if are_all_names else having)
         having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
         for each in documents:
             own = rare * bm25(tf(each), each.length, averages[each.kind])
@@ -127,7 +114,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
                 stretch = rare * bm25(said, length, around_average)
                 turns = sessions[each.session]
                 words = sum(turn.length for turn in turns)
-                session = term.weight * idf(len(sessions), having) * bm25(sum(map(tf, turns)), words, session_average)
+                session = idf(len(sessions), having) * bm25(sum(map(tf, turns)), words, session_average)
             else:
                 stretch = session = own
             text[each.number] += WEIGHTS["terms"] * own + WEIGHTS["around"] * stretch + WEIGHTS["session"] * session
@@ -142,7 +129,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
             bonus += WEIGHTS["author"]
         if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
-        share = min(best, text[each.number] / GATE) if best else 1.0
+        share = best * (text[each.number] > 0) if best else 1.0
         if score := text[each.number] + share * bonus:
             scores[each.number] = score
     return scores
@@ -175,7 +162,6 @@ def groups(draw: st.DrawFn) -> list[Document]:
     st.integers(1, 12),
     st.integers(0, 30),
     st.booleans(),
-    st.sampled_from([0, 3, 99]),
     st.sampled_from([KINDS, KINDS, ("entry",), ("turn",)]),
 )
 def test_the_best_are_those_of_scoring_every_document(
@@ -184,21 +170,18 @@ def test_the_best_are_those_of_scoring_every_document(
     limit: int,
     late: int,
     is_loaded: bool,
-    sparse: int,
     kinds: tuple[Kind, ...],
 ) -> None:
     corpus, filters = Corpus(), Filters(kinds=kinds)
     db = IndexFile(None, lambda: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
-        if is_loaded:
-            corpus = load_documents(db, documents[:late])
-        else:
-            corpus.add(documents[:late])
-        search(corpus, question, now=NOW, limit=1, filters=filters)  # what comes later is not in the layout
-        corpus.add(documents[late:])
-        scores = plain(documents, analyse_query(question), kinds)
-        hits = search(corpus, question, now=NOW, limit=limit, filters=filters)
+    if is_loaded:
+        corpus = load_documents(db, documents[:late])
+    else:
+        corpus.add(documents[:late])
+    search(corpus, question, now=NOW, limit=1, filters=filters)  # what comes later is not in the layout
+    corpus.add(documents[late:])
+    scores = plain(documents, analyse_query(question), kinds)
+    hits = search(corpus, question, now=NOW, limit=limit, filters=filters)
     db.close()
     assert len(hits) == min(limit, len(scores))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)

@@ -58,20 +58,3 @@ def test_nearly_all_similar_entries_of_thousands_are_found(home: Path) -> None:
             found += any(one.text == text for one in index.lookups.nearly("main", " ".join(words)))
     assert wanted > 150
     assert found / wanted > 0.9
-
-
-def test_a_rewritten_entry_is_found_once(home: Path) -> None:
-    put(home, {"old": "The office is closed on Mondays"})
-    index = index_of(home)
-    index.read_all("main")
-    for number in range(40):  # more than are looked at for one pair
-        put(home, {"often": f"The office is closed on Mondays and day {number}"})
-        index.touch("groups/main/memory/general/often.json")
-        index.bring_up("main")
-    found = index.lookups.nearly("main", "The office is closed on Mondays")
-    assert sorted(one.key for one in found) == ["often", "old"]
-    (home / "groups/main/memory/general/often.json").unlink()
-    index.touch("groups/main/memory/general/often.json")
-    index.bring_up("main")
-    assert [one.key for one in index.lookups.nearly("main", "The office is closed on Mondays")] == ["old"]
-    assert index.lookups.nearly("other", "The office is closed on Mondays") == []

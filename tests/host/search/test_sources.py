@@ -82,31 +82,6 @@ def test_each_note_is_a_piece_with_author_and_time() -> None:
     assert again.key == f"{tea.key}-2"
 
 
-def test_a_note_keeps_its_key_among_others() -> None:
-    def keys(*contents: str) -> set[str]:
-        data = b"".join(render_note(content, "Notes", "bee", AT).data for content in contents)
-        return {piece.key for piece in pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)}
-
-    assert keys("one", "two") < keys("zero", "one", "between", "two", "three")
-    assert not keys("one") & keys("one more")
-
-
-def test_a_persons_heading_is_a_note_without_author() -> None:
-    data = b"## Groceries (we, always)\nmilk\n\n## Empty\n"
-    milk, empty = pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)
-    assert (milk.text, milk.author, milk.at, milk.names) == ("milk", "", None, ("Groceries (we, always)",))
-    assert empty.text == "Empty"
-
-
-def test_a_paragraph_of_history_has_its_date() -> None:
-    data = b"[2026-05-03 10:00] We moved to Chicago.\nAll of us.\n\nNo date here.\n\n\n[2026-13-99] Nor here.\n"
-    moved, none, wrong = pieces_of(Source("groups/main/HISTORY.md", "history", "main"), data, SIGNATURE)
-    assert moved.at == datetime(2026, 5, 3, 10, tzinfo=UTC).timestamp()
-    assert moved.text.endswith("All of us.")
-    assert none.at is None
-    assert wrong.at is None
-
-
 def test_a_dated_line_of_history_is_a_piece() -> None:
     data = b"# History\n\n- [2026-05-03] moved\n- 2026-05-04 unpacked\n  until 2026-05-06\n"
     data += b"## 2026-05-07 10:30 Party\nCake.\n"
@@ -114,11 +89,6 @@ def test_a_dated_line_of_history_is_a_piece() -> None:
     at = [piece.at and datetime.fromtimestamp(piece.at, UTC).isoformat()[:16] for piece in pieces]
     assert at == [None, "2026-05-03T00:00", "2026-05-04T00:00", "2026-05-07T10:30"]
     assert pieces[2].text == "- 2026-05-04 unpacked\n  until 2026-05-06"
-
-
-def test_notes_that_are_not_utf8_are_named() -> None:
-    with pytest.raises(Unsearchable, match="is not UTF-8: save it as UTF-8"):
-        pieces_of(Source(MEMORY, "note", "main"), b"## A\n\xff\n", SIGNATURE)
 
 
 def test_only_whole_lines_of_a_log_are_turns() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from functools import cache
 
 import pytest
@@ -20,7 +20,6 @@ from honeybadger_host.text.neutralise import (
     history_line,
     is_blank,
     neutralise,
-    one_line,
     render_note,
 )
 
@@ -70,43 +69,6 @@ def test_a_note_of_one_line_is_the_seeds() -> None:
     assert note.data == b"\n## Preferences (researcher, 2026-11-21 06:05)\n- User prefers dark mode\n"
     assert note.section == "Preferences"
     assert note.changed == {}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "#tag",
-        "C# and F#",
-        "a --- b",
-        "100 %",
-        "  indented",
-        "trailing  ",
-        "`code` **bold** [x](y)",
-        "- item",
-        "---",
-        "naïve 你好 🙂",
-    ],
-)
-def test_one_line_that_forges_nothing_is_not_touched(content: str) -> None:
-    assert rendered(content) == f"\n## Notes (researcher, {STAMP})\n- {content}\n"
-
-
-def test_the_time_of_a_note_is_shown_in_utc() -> None:
-    at = datetime(2026, 11, 21, 11, 50, tzinfo=timezone(timedelta(hours=5, minutes=45)))
-    assert render_note("x", "Notes", "a", at).data == f"\n## Notes (a, {STAMP})\n- x\n".encode()
-    assert b"(a, 0999-01-02 03:04)" in render_note("x", "N", "a", datetime(999, 1, 2, 3, 4, tzinfo=UTC)).data
-
-
-def test_further_lines_stay_in_the_list_item() -> None:
-    assert (
-        rendered("first\nsecond\n\nthird\n\n") == f"\n## Notes (researcher, {STAMP})\n- first\n  second\n  \n  third\n"
-    )
-
-
-def test_indented_text_keeps_its_shape() -> None:
-    note = render_note("\n    def f():\n        return 1\n    f()\n", "Notes", "a", AT)
-    assert note.data.decode().splitlines()[2:] == ["- def f():", "      return 1", "  f()"]
-    assert note.changed == {"indentation": 1}
 
 
 @given(content=visible, section=visible)
@@ -167,14 +129,6 @@ def test_each_rule_changes_one_thing_and_says_so(content: str, line: str, change
     assert note.changed == changed
 
 
-def test_an_escaped_comment_survives_an_edit() -> None:
-    first = render_note("see <!-- this\n<!--", "of <!-- x", "a", AT)
-    assert first.changed == {"comments": 3}
-    content = first.data.decode().split("\n- ")[1].replace("\n  ", "\n").rstrip("\n")
-    again = render_note(content, first.section, "a", AT)
-    assert (again.data, again.changed) == (first.data, {})
-
-
 @pytest.mark.parametrize(
     "blank",
     [
@@ -215,15 +169,6 @@ def test_ignorable_characters_are_those_of_the_unicode_database() -> None:
     regex = pytest.importorskip("regex")
     theirs = regex.findall(r"\p{Default_Ignorable_Code_Point}", every_character())
     assert re.findall(f"[{DEFAULT_IGNORABLE}]", every_character()) == theirs != []
-
-
-def test_no_invisible_character_is_left_between_letters() -> None:
-    marks = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"  # number signs, which are seen
-    ignorable = set(re.findall(f"[{DEFAULT_IGNORABLE}]", every_character()))
-    for character in every_character():
-        is_format = unicodedata.category(character) == "Cf" and not re.match(marks, character)
-        if is_format or character in ignorable:
-            assert neutralise(f"a{character}b").text in ("ab", "a\ufffdb"), ascii(character)
 
 
 @pytest.mark.parametrize(
@@ -285,14 +230,6 @@ def test_neutralising_twice_changes_nothing_more(text: str) -> None:
     assert once.text.splitlines() == once.text.removesuffix("\n").split("\n") or once.text in ("", "\n")
 
 
-@given(marked_up)
-def test_one_line_is_one_line(text: str) -> None:
-    line = one_line(text)
-    assert len(line.text.splitlines()) <= 1
-    assert line.text == line.text.strip()
-    assert ("\n" in neutralise(text).text) <= ("line breaks" in line.changed)
-
-
 # -------------------------------------------------------------------------------------------------------------- history
 
 
@@ -334,12 +271,3 @@ def test_no_turn_forges_another_speakers_line(sender: str, content: str) -> None
 )
 def test_a_token_is_four_ascii_characters_or_one_other(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
-
-
-@given(st.text(), st.text())
-def test_the_estimate_of_two_texts_adds_up(left: str, right: str) -> None:
-    together = estimate_tokens(left + right)
-    assert (
-        estimate_tokens(left) + estimate_tokens(right) <= together <= estimate_tokens(left) + estimate_tokens(right) + 1
-    )
-    assert together == sum(c < "\x80" for c in left + right) // 4 + sum(c >= "\x80" for c in left + right)

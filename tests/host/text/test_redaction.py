@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,18 +51,6 @@ def test_nothing_is_found_in_a_thousand_ordinary_sentences() -> None:
 def test_nothing_is_found_in_the_documents_of_the_project(page: str) -> None:
     text = (Path(__file__).parents[3] / page).read_text()
     assert [text[one.start : one.end] for one in find_secrets(text)] == []
-
-
-def test_the_words_around_a_secret_stay() -> None:
-    text, counts = redact(f"The wifi password is {PASSWORD}. The guest one is on the fridge.")
-    assert text == "The wifi password is [REDACTED:password]. The guest one is on the fridge."
-    assert counts == {"password": 1}
-
-
-def test_a_whole_private_key_goes_from_begin_to_end() -> None:
-    text, counts = redact(f"before\n{LOT.pem('RSA PRIVATE KEY')}\nafter")
-    assert text == "before\n[REDACTED:private-key]\nafter"
-    assert counts == {"private-key": 1}
 
 
 def test_a_heading_makes_its_text_a_secret() -> None:
@@ -163,15 +150,6 @@ def test_escapes_and_hidden_characters_hide_no_secret_in_json() -> None:
     assert redact_bytes(f"{TOKEN[:9]}\u200b{TOKEN[9:]} no json".encode())[1] == {"github-token": 1}
 
 
-@pytest.mark.parametrize("end", [b"", b"x"])
-def test_text_in_utf_16_is_read_as_such(end: bytes) -> None:
-    data = f'{{"content": "{TOKEN}"}}'.encode("utf-16") + end
-    redacted, counts = redact_bytes(data)
-    assert counts == {"github-token": 1}
-    assert redacted.startswith(codecs.BOM_UTF16)
-    assert TOKEN not in redacted.decode("utf-16", "replace")
-
-
 # ------------------------------------------------------------------------------------------------------- the whole host
 
 
@@ -221,14 +199,6 @@ def test_a_secret_in_a_turn_is_redacted(host: HostProcess, client: Clients) -> N
     assert_nowhere(host.home, TOKEN, PASSWORD)
 
 
-def test_a_session_is_never_named_like_a_credential(host: HostProcess, client: Clients) -> None:
-    with pytest.raises(Invalid, match="looks like a credential") as refused:
-        client(session=TOKEN).append_turn("user", "hello")
-    assert refused.value.field == "session"
-    host.stop()
-    assert_nowhere(host.home, TOKEN)
-
-
 def test_refuse_mode_saves_nothing_and_names_the_kind(make_host: HostFactory, client: Clients) -> None:
     host = make_host({"security.secrets": "refuse"}).start()
     agent = client()
@@ -253,19 +223,6 @@ def test_refuse_mode_saves_nothing_and_names_the_kind(make_host: HostFactory, cl
     assert_nowhere(host.home, TOKEN, PASSWORD)
 
 
-def test_switched_off_everything_is_kept_as_it_was_sent(
-    make_host: HostFactory, client: Clients, stranger: RawSender
-) -> None:
-    host = make_host({"security.secrets": "off"}).start()
-    assert client().update_memory(f"the token is {TOKEN}").neutralised == {}
-    assert client().append_turn("user", f"password: {PASSWORD}").neutralised == {}
-    data = f"password: {PASSWORD}, and no JSON".encode()
-    assert_refused(stranger.ask("x", data), "invalid")
-    host.stop()
-    assert (stranger.dead / "x.json").read_bytes() == data
-    assert TOKEN in stranger.memory_text()
-
-
 REFUSED: dict[str, bytes] = {
     "no-json": f"password: {PASSWORD}, and no JSON, {TOKEN}".encode(),
     "no-request": orjson.dumps({"v": 1, "id": "x", "content": f"password: {PASSWORD} {TOKEN}"}),
@@ -283,13 +240,6 @@ def test_a_refused_secret_is_kept_nowhere(host: HostProcess) -> None:
         assert RawSender(host.home, sender=why).make().ask("x", data)["ok"] is False, why
     host.stop()
     assert_nowhere(host.home, PASSWORD, TOKEN)
-
-
-def test_a_dead_letter_says_what_was_taken_out(host: HostProcess, stranger: RawSender) -> None:
-    stranger.ask("x", f"password: {PASSWORD}".encode())
-    assert (stranger.dead / "x.json").read_bytes() == b"password: [REDACTED:password]"
-    assert stranger.reason("x")["redacted"] == "password (1)"
-    assert "left_out" not in stranger.reason("x")
 
 
 def test_the_exception_of_a_bug_shows_no_secret(make_host: HostFactory, stranger: RawSender) -> None:

@@ -1,0 +1,242 @@
+"""What a question asks for in a corpus: its terms, and the signals other than text: author, date, kind of statement.
+
+Sources: docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Packed
+from honeybadger_host.search.corpus import TURN, Corpus, Floats, Mask, Rows, view
+from honeybadger_host.search.language.analyzer import (
+    QUESTION_MARK,
+    Query,
+    QueryTerm,
+    common_terms,
+    document_terms,
+    is_cjk,
+    names_in,
+)
+from honeybadger_host.search.language.dates import dates_said
+from honeybadger_host.search.language.spelling import guess
+from honeybadger_host.text.turn import VIA
+
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "statement", "vector"]
+# The weight of each signal: the first three in BM25 points, the rest as a share of the best text score. Fitted on
+# LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
+WEIGHTS: Final[Mapping[Signal, float]] = {
+    "terms": 1.0,
+    "around": 1.2,
+    "session": 1.2,
+    "author": 0.36,
+    "date": 0.7,
+    "statement": 0.13,
+}
+Shares: TypeAlias = npt.NDArray[np.float64]
+
+# Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
+MIN_SUBJECT_RARITY: Final = 0.5
+# This many words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
+_MAX_GUESSED: Final = 64
+# A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
+_MIN_DOCUMENTS: Final = 40
+
+
+class AskedTerm(NamedTuple):
+    """A term of the question in the corpus: where, how often, how rare.
+
+    Args:
+        rarity: `idf`, for at least `_MIN_DOCUMENTS` documents.
+    """
+
+    term: QueryTerm
+    rows: Rows
+    counts: Floats
+    idf: float
+    rarity: float
+
+
+class Asked(NamedTuple):
+    """A question in the corpus.
+
+    Args:
+        missing: the rarity of the terms that the corpus does not have.
+        named: numbers of the authors that it names.
+        many: how many documents rarity is computed for.
+    """
+
+    terms: Sequence[AskedTerm]
+    missing: float
+    named: Collection[int]
+    many: int
+
+
+def look_up(corpus: Corpus, query: Query) -> Asked:
+    """Return the terms of a question that a corpus has.
+
+    A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
+    mostly the other side's. A question of names alone ("what did Ben say?") finds these speakers' turns and the
+    turns that name them.
+    """
+    many = max(len(corpus), _MIN_DOCUMENTS)
+    alive, kinds = view(corpus.is_alive, np.bool_), view(corpus.kinds, np.int8)
+    authors = view(corpus.author_of, np.int32)
+    named: list[int] = []
+    names: set[str] = set()
+    for number in corpus.sums().speakers:
+        name = corpus.labels.names[number]
+        if _is_named(name, query):
+            named.append(number)
+            names.update(_label_terms(name))
+    asked, missing = [], 0.0
+    postings = cache(corpus.postings)
+    common = common_terms(query.language)
+    heard = _with_guesses(corpus, postings, query, common)
+    is_name = [not names.isdisjoint(term.forms) for term in heard]
+    for term, names_somebody in zip(heard, is_name, strict=True):
+        rows, counts, frequency = _found([postings(form) for form in term.forms], alive if corpus.has_dead else None)
+        if names_somebody and all(is_name):
+            rows = np.union1d(rows, np.flatnonzero(np.isin(authors, named) & alive & (kinds == TURN)))
+            counts, frequency = np.ones(len(rows), np.float32), len(rows)
+        elif names_somebody:
+            keep = kinds[rows] != TURN
+            rows, counts = rows[keep], counts[keep]
+        rarity = _rarity(term, common, many, frequency)
+        if frequency:
+            asked.append(AskedTerm(term, rows, counts, idf_of(len(corpus), frequency), rarity))
+        else:
+            missing += rarity
+    return Asked(asked, missing, named, many)
+
+
+def idf_of(documents: int, frequency: int) -> float:
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _rarity(term: QueryTerm, common: frozenset[str], many: int, frequency: int) -> float:
+    """Return how rare a term is, for the floor; for a term that may be a subject, at least half of the maximum.
+
+    A common word that the group does not have says little about the question.
+
+    Args:
+        common: see `common_terms`.
+        many: how many documents rarity is computed for.
+        frequency: how many documents have the term.
+    """
+    most = idf_of(many, 1)
+    if common.isdisjoint(term.forms):
+        return max(idf_of(many, frequency), MIN_SUBJECT_RARITY * most)
+    return idf_of(many, frequency) if frequency else MIN_SUBJECT_RARITY / 2 * most
+
+
+def _found(postings: Sequence[Packed], alive: Mask | None) -> tuple[Rows, Floats, int]:
+    """Return the live rows that have a term, ascending, how often, and how many have its most frequent form.
+
+    Args:
+        postings: of each form of the term.
+        alive: by row; None when all are.
+    """
+    if alive is not None:
+        postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
+    packed, frequency = np.concatenate(postings), max(map(len, postings))
+    rows, counts = packed >> np.uint32(TF_BITS), (packed & np.uint32(TF_MASK)).astype(np.float32)
+    if len(postings) > 1:
+        rows, places = np.unique(rows, return_inverse=True)
+        counts = np.bincount(places, counts).astype(np.float32)
+    return rows.astype(np.intp), counts, frequency
+
+
+def _with_guesses(
+    corpus: Corpus, postings: Callable[[str], Packed], query: Query, common: frozenset[str]
+) -> list[QueryTerm]:
+    """Return the question's terms, with guesses in place of words that the group does not know.
+
+    Args:
+        common: see `common_terms`; they are spelt correctly.
+    """
+    heard: dict[str, QueryTerm] = {}
+    for place, term in enumerate(query.terms):
+        if (
+            place < _MAX_GUESSED
+            and common.isdisjoint(term.forms)
+            and not any(len(postings(form)) for form in term.forms)
+        ):
+            term = guess(term, corpus.known)
+        heard.setdefault(term.forms[0], term)
+    return list(heard.values())
+
+
+def _label_terms(name: str) -> list[str]:
+    return [term for word in names_in(name.rpartition(VIA)[0] or name) for term in document_terms(word)]
+
+
+def _is_named(name: str, query: Query) -> bool:
+    """Return whether the question has a word of a name (`Miriam`, `Miriams`); Chinese has no space after it."""
+    return any(len(part) > 1 and _has(query.words, part) for part in names_in(name.rpartition(VIA)[0] or name))
+
+
+def _has(words: Collection[str], part: str) -> bool:
+    if is_cjk(part):
+        return any(part in run for run in words)
+    return part in words or f"{part}s" in words
+
+
+class Signals:
+    """The signals other than text that a question asks for.
+
+    A turn scores by its author when the question names one or says "my".
+
+    Args:
+        named: numbers of the authors that it names.
+    """
+
+    def __init__(self, corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> None:
+        self._corpus = corpus
+        self._authors = named
+        self._role = corpus.labels.numbers.get("user") if query.is_first_person else None
+        self._dates = dates_said(query.text, now, corpus.sums().years)
+        self.asks_date = bool(self._dates)
+        self.active: list[Signal] = ["statement"]
+        if self._authors or self._role is not None:
+            self.active.append("author")
+        if self.asks_date:
+            self.active.append("date")
+        self._asks: Mask = np.zeros(corpus.size, np.bool_)
+        self._asks[corpus.postings(QUESTION_MARK) >> np.uint32(TF_BITS)] = True
+
+    def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
+        """Return the value of every signal for each row, 0 to 1.
+
+        Args:
+            has_words: else author and date are all there is, and the other signals only rank what has one of these.
+        """
+        corpus = self._corpus
+        parts: dict[Signal, Shares] = {}
+        if "author" in self.active:
+            meant = np.isin(view(corpus.author_of, np.int32)[rows], [*self._authors])
+            if self._role is not None:
+                meant |= view(corpus.role_of, np.int32)[rows] == self._role
+            parts["author"] = (meant & (view(corpus.kinds, np.int8)[rows] == TURN)).astype(np.float64)
+        if self.asks_date:
+            parts["date"] = self.dates(rows)
+        counts: Mask = np.ones(len(rows), np.bool_)
+        if not has_words:
+            counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
+        parts["statement"] = (~self._asks[rows] & counts).astype(np.float64)
+        return parts
+
+    def dates(self, rows: Rows) -> Shares:
+        """Return 1 for documents from a date of the question, 0 for others."""
+        at = view(self._corpus.at, np.float64)[rows]
+        scores = np.zeros(len(rows))
+        for start, end in self._dates:
+            scores[(at >= start) & (at < end)] = 1.0
+        return scores
