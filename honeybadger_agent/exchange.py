@@ -38,7 +38,6 @@ class Exchange:
         again: the bytes of a request that was in its box already when it was repeated. If it is removed and there is no
             reply, because another waiter took that, it is published again.
         found: the reply, once a look has found it; then its file is removed.
-        is_broken: the last look found something that is not JSON.
     """
 
     mailbox: Mailbox
@@ -47,7 +46,6 @@ class Exchange:
     box: Box = REQUESTS
     again: bytes | None = None
     found: Reply | None = None
-    is_broken: bool = False
 
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
         """Look for the reply until it is found or time is up; yield the seconds to wait before the next look.
@@ -73,8 +71,6 @@ class Exchange:
         self._look()
         if self.found is not None:
             return self.found
-        if self.is_broken:
-            raise self._not_a_reply("not JSON")
         is_waiting = self.mailbox.is_waiting(self.request_id, self.box)
         raise ReplyTimeout(
             self.request_id,
@@ -93,7 +89,6 @@ class Exchange:
     def _look(self) -> None:
         if self.found is not None:
             return
-        self.is_broken = False
         # checked before the reply: the host writes a reply, then removes the request
         is_gone = self.again is not None and not self.mailbox.is_waiting(self.request_id, self.box)
         try:
@@ -110,8 +105,7 @@ class Exchange:
         try:
             self.found = Reply.model_validate(orjson.loads(data))
         except orjson.JSONDecodeError:
-            self.is_broken = True
-            return  # some network mounts show a name before its bytes: look again
+            raise self._not_a_reply("not JSON") from None
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)

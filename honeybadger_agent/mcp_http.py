@@ -29,7 +29,7 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.mailbox import uuid7_at
 from honeybadger_agent.mcp_server import made_server
-from honeybadger_agent.sender_tokens import BadTokenFile, TokenFile
+from honeybadger_agent.sender_tokens import BadTokenFile, holder_of
 from honeybadger_agent.tools import Choice
 from honeybadger_agent.turn.dispatch import Memory
 
@@ -71,7 +71,6 @@ def serve_http(
 
 def http_app(home: Path, choice: Choice, public_name: str | None = None) -> Starlette:
     """Return the application: `POST /mcp` for holders of a sender's token, from known hosts and origins."""
-    tokens = TokenFile(home)
     memories: dict[str, Memory] = {}
     calls = RepeatedCalls()
 
@@ -97,7 +96,7 @@ def http_app(home: Path, choice: Choice, public_name: str | None = None) -> Star
         ),
         # no `resource_server_url`: a 401 that names one is taken as an invitation to OAuth, which is not spoken here
         auth=AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None),
-        token_verifier=_Verifier(tokens),
+        token_verifier=_Verifier(home),
     )
 
 
@@ -111,11 +110,11 @@ def _holder() -> str:
 
 @dataclass(slots=True)
 class _Verifier:
-    tokens: TokenFile
+    home: Path
 
     async def verify_token(self, token: str) -> AccessToken | None:
         try:
-            holder = self.tokens.holder_of(token)
+            holder = holder_of(self.home, token)
         except BadTokenFile as error:
             complain(str(error))
             return None

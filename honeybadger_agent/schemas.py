@@ -40,15 +40,10 @@ def schemas() -> Mapping[str, bytes]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write the present schemas into `folder`; remove payloads and results of types that no longer exist."""
+    """Write the present schemas into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    current = schemas()
-    for name, data in current.items():
+    for name, data in schemas().items():
         (folder / name).write_bytes(data)
-    for pattern in ("*.payload.json", "*.result.json"):
-        for path in folder.glob(pattern):
-            if path.name not in current:
-                path.unlink()
 
 
 def _dump(schema: Mapping[str, Any]) -> bytes:

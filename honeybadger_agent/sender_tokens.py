@@ -6,9 +6,8 @@ Operators make it, like `config/senders.json`. It has only hashes, so that its r
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -81,22 +80,6 @@ def dump_tokens(tokens: dict[str, SenderToken]) -> bytes:
     return orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-@dataclass(slots=True)
-class TokenFile:
-    """The tokens of a home, read again when their file changes, so that a revoked token fails at the next call."""
-
-    home: Path
-    _known: dict[str, SenderToken] = field(default_factory=dict)
-    _signature: tuple[int, int, int] | None = None
-
-    def holder_of(self, token: str) -> SenderToken | None:
-        """Return the sender of a token, or None if it is nobody's. Raises `BadTokenFile`."""
-        try:
-            status = os.stat(self.home / TOKENS_FILE)
-        except FileNotFoundError:
-            return None
-        signature = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if signature != self._signature:
-            self._known = load_tokens(self.home)
-            self._signature = signature
-        return self._known.get(digest_of(token))
+def holder_of(home: Path, token: str) -> SenderToken | None:
+    """Return the sender of a token, or None if it is nobody's; a revoked one fails at once. Raises `BadTokenFile`."""
+    return load_tokens(home).get(digest_of(token))

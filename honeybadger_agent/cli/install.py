@@ -71,8 +71,6 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
         told(f"still to do: {tool.then}")
     if not _has_server():
         told(f"still to do, if the model should search by itself: {AGENT_EXTRA.format('mcp')}; then install again")
-    elif "archive-v0" in Path(sys.prefix).parts:  # where `uvx` keeps what it ran
-        told("still to do: `uv tool install` this package and install again, else the MCP server goes with uv's cache")
     if has_host(home) is False:
         told(f"still to do: start the host: honeybadger-host run --home {shlex.quote(os.fspath(home))}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any, Final
 from honeybadger_agent.hooks.hook import HEARTBEAT, MARKS, Refused, settings_file, settings_of
 
 PLUGIN: Final = "honeybadger@honeybadger"
-_VERSION_SECONDS: Final = 10.0  # for a tool to print its version
 _SKILL: Final = ("skills/memory/SKILL.md",)
 
 
@@ -120,7 +118,7 @@ class State:
     """The visible state of an installed tool.
 
     Args:
-        version: as its program prints it; empty: the program is not on the PATH.
+        is_there: its program is on the PATH.
         troubles: why its hooks do not run, each with what to do.
         heartbeat: when a hook ran last, in seconds since the epoch; None: never since it was installed.
         kept: when turns were handed over last.
@@ -129,7 +127,7 @@ class State:
     tool: Tool
     group: str
     sender: str
-    version: str
+    is_there: bool
     troubles: tuple[str, ...]
     heartbeat: float | None
     kept: float | None
@@ -141,7 +139,7 @@ def states(home: Path) -> Iterator[State]:
         try:
             chosen = settings_of(tool.name)
         except Refused as error:
-            yield State(tool, "", "", _version(tool), (str(error),), None, None)
+            yield State(tool, "", "", _is_there(tool), (str(error),), None, None)
             continue
         if not chosen or not tool.program or Path(chosen.get("home", "")).absolute() != home.absolute():
             continue
@@ -150,20 +148,11 @@ def states(home: Path) -> Iterator[State]:
         if heartbeat is not None and heartbeat < Path(settings_file(tool.name)).stat().st_mtime:
             heartbeat = None
         troubles = tuple(_TROUBLES[tool.name](tool.settings_file))
-        yield State(tool, chosen.get("group", "main"), sender, _version(tool), troubles, heartbeat, kept)
+        yield State(tool, chosen.get("group", "main"), sender, _is_there(tool), troubles, heartbeat, kept)
 
 
-def _version(tool: Tool) -> str:
-    program = shutil.which(tool.program)
-    if program is None:
-        return ""
-    try:
-        done = subprocess.run(  # noqa: S603  our own words
-            [program, "--version"], capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown version"
-    return done.stdout.strip() or "unknown version"
+def _is_there(tool: Tool) -> bool:
+    return shutil.which(tool.program) is not None
 
 
 def _last_signs(home: Path, sender: str) -> tuple[float | None, float | None]:

@@ -56,11 +56,6 @@ def _wish(verbs: str) -> re.Pattern[str]:
 
 
 _WANTS_KEPT: Final = _wish(_REMEMBER)
-_KEEP_BEFORE: Final = re.compile(
-    rf"(?P<what>\S.*?)[.!,;]{_SPACE}(?:please{_SPACE})?(?:remember|note|save|don['’]t{_SPACE}forget){_SPACE}"
-    r"(?:that|this|it)(?:,?\s{1,20}please)?[.!]{0,3}",
-    re.IGNORECASE | re.DOTALL,
-)
 _QUESTION: Final = re.compile(rf"{_phrases(_ASKING)}\b", re.IGNORECASE)
 _SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
 _HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
@@ -113,8 +108,6 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
 
 def fact_in(text: str) -> str | None:
     """Return the fact that the text asks to remember, word for word, or None if there is none."""
-    if found := _KEEP_BEFORE.fullmatch(text.strip()):
-        return found["what"].strip()
     if not (found := _WANTS_KEPT.search(text)):
         return None
     words, said = found["what"].strip(), text[found.start() : found.start("what")].lower()

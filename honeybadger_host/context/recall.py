@@ -192,7 +192,7 @@ class ContextRecall:
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        return replace(recalled, injection=Injection(group, session, (), current, oldest))
+        return replace(recalled, injection=Injection(group, session, (), current))
 
     def _choose(self, asked: _Asked) -> Recalled:
         entries, talk, newest, expired = self._search(asked)

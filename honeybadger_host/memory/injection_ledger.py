@@ -116,7 +116,7 @@ class InjectionLedger:
             return contexts.result_of(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
-        """Keep the context that a model was given, and remove rows of turns that the session no longer shows."""
+        """Keep the context that a model was given, and what was recalled in it."""
         with self._saying_failures():
             db = self._opened()
             with _transaction(db):
@@ -142,11 +142,10 @@ class InjectionLedger:
             contexts.prune(db, round((self._clock() - self._kept.total_seconds()) * 1000))
 
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
-        group, session = injection.group, injection.session
-        scrolled_out = "DELETE FROM shown WHERE grp = ? AND session = ? AND turn < ?"
-        db.execute(scrolled_out, (group, session, injection.oldest))
-        db.executemany(_KEEP, [(group, session, entry, injection.turn, None) for entry in injection.entries])
-        db.executemany(_KEEP, [(group, session, id_, injection.turn, doc) for id_, doc in injection.said])
+        rows = [(entry, None) for entry in injection.entries] + [*injection.said]
+        if not rows:
+            return
+        db.executemany(_KEEP, [(injection.group, injection.session, id_, injection.turn, doc) for id_, doc in rows])
         db.execute("DELETE FROM shown WHERE number <= (SELECT max(number) FROM shown) - ?", (_MAX_ROWS,))
 
     def all_of(self, group: str) -> list[tuple[str, str, int]]:

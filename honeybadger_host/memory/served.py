@@ -41,7 +41,6 @@ class Injection:
     Args:
         entries: ids of the entries recalled.
         turn: number of the turn they were recalled for.
-        oldest: number of the oldest turn that is still shown.
         said: (id, number in the index) of each turn and note recalled.
     """
 
@@ -49,7 +48,6 @@ class Injection:
     session: str
     entries: tuple[str, ...]
     turn: int
-    oldest: int
     said: tuple[tuple[str, int], ...] = ()
 
 

@@ -39,6 +39,7 @@ log = structlog.get_logger()
 
 _RETRY_SECONDS: Final = 60.0  # seconds without new watches after the kernel refused one for its limits
 # Errors of exhausted kernel limits; any other error concerns one folder only.
+_ADVICE: Final = "; raise fs.inotify.max_user_instances or max_user_watches if a limit was reached"
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _Identity: TypeAlias = tuple[int, int, int]  # see `identity_of`
@@ -102,7 +103,7 @@ class Watcher:
         except OSError as error:
             self._failed_until = now + _RETRY_SECONDS
             self.unwatched = many
-            log.error("watch.failed", error=str(error), now_what="the sweep finds every request; see doctor")
+            log.error("watch.failed", error=str(error), now_what=f"the sweep finds every request{_ADVICE}")
             return False
         return True
 
@@ -129,7 +130,7 @@ class Watcher:
             if error.errno in _LIMITS:  # else only this folder is concerned: an agent put a link there
                 self._failed_until = now + _RETRY_SECONDS
             if self._throttle.passes(folder) is not None:
-                log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
+                log.error("watch.failed", folder=folder, error=str(error), now_what=f"the sweep finds it{_ADVICE}")
             return False
         self._hint(folder, "")  # files may have come before the watch
         return True

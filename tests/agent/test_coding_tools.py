@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,20 +231,3 @@ def test_what_claude_code_hears_every_tool_recalls_with_author(host: HostProcess
     for tool in ("claude-code", "codex", "gemini"):
         desk.run(*AGENT, "uninstall", tool)
         assert told not in desk.says(tool, "Where does my boat lie?")
-
-
-def test_the_next_session_catches_up_on_missed_turns(
-    home: Path, desk: Desk, make_host: Callable[[], HostProcess]
-) -> None:
-    """Without a host, and with a hook that is killed at each event, the turns go on; later all of it is kept once."""
-    desk.run(*AGENT, "install", "claude-code", "--home", str(home))
-    copies = {path: path.read_text() for path in desk.folder.rglob("hook.py")}
-    for path in copies:
-        path.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    desk.says("claude-code", "My boat is called Gull")
-    assert not (home / "data/ipc/main/claude-code/hooks").exists()
-    for path, source in copies.items():
-        path.write_text(source)
-    desk.run("claude", "-p", "It lies in Kiel", "--continue", "--model", "claude-sonnet-4-5")
-    make_host().start()
-    await_spoken(home, "claude-code", ["My boat is called Gull", ANSWER, "It lies in Kiel", ANSWER])

@@ -24,7 +24,6 @@ from tests.hosting import HostProcess, run_agent, turns_of, wait_for
 
 # A tool's program that takes notes of how it is called.
 PROGRAM = """#!/bin/sh
-[ "$1" = --version ] && { echo 9.9.9; exit 0; }
 echo "$@" >>"$CALLS"
 [ ! -e "$CALLS.fails" ] || { echo "your settings are damaged" >&2; exit 1; }
 """
@@ -245,9 +244,7 @@ def test_the_doctor_says_why_hooks_do_not_run(user: User) -> None:
     files["claude-code"].write_text(json.dumps({"enabledPlugins": {PLUGIN: True}, "disableAllHooks": True}))
     assert "switches all hooks off -> remove disableAllHooks" in told("claude-code")
     files["claude-code"].write_text(json.dumps({"enabledPlugins": {PLUGIN: True}}))
-    assert told("claude-code").startswith(
-        "9.9.9, claude-code in the group main: no hook has run since it was installed"
-    )
+    assert told("claude-code").startswith("claude-code in the group main: no hook has run since it was installed")
     enabled = f'[plugins."{PLUGIN}"]\nenabled = true\n'
     files["codex"].write_text(f"{enabled}[features]\nhooks = false\n")
     assert "switches hooks off" in told("codex")

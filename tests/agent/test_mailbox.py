@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -63,22 +61,6 @@ def test_a_bad_id_is_refused_and_nothing_is_written(mailbox: Mailbox, request_id
     with pytest.raises(BadName, match="1-100 characters"):
         mailbox.publish(request_id, b"{}")
     assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
-
-
-def test_a_failed_write_or_rename_leaves_no_temporary_file(mailbox: Mailbox) -> None:
-    mailbox.path("requests", "note-1").mkdir()
-    with pytest.raises(IsADirectoryError):
-        mailbox.publish("note-1", b"{}")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # the second write finds no room
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            mailbox.publish("note-2", b"x" * 200)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert [names_in(mailbox.root / name) for name in ("tmp", "requests")] == [[], ["note-1.json"]]
 
 
 def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -330,15 +329,6 @@ def test_any_line_gets_an_answer_and_serving_continues(piped: Piped) -> None:
     piped.write(b'{"jsonrpc":"2.0","result":{}}\n', b'{"jsonrpc":"2.0","method":5}\n', b"\n")  # never answered
     assert answer(b"\xef\xbb\xbf" + message(id=8, method="ping")) == {"jsonrpc": "2.0", "id": 8, "result": {}}
     assert answer(message(id=9, method="resources/templates/list"))["result"] == {"resourceTemplates": []}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_server_during_input(piped: Piped, number: signal.Signals) -> None:
-    piped.write(message(**HELLO))
-    assert piped.stdout.readline()
-    piped.process.send_signal(number)
-    assert piped.process.wait(PATIENCE) == -number
-    assert piped.stderr.read_bytes() == b""
 
 
 async def test_a_change_the_client_gave_up_keeps_its_id(home: Path, make_host: HostFactory) -> None:

@@ -85,19 +85,6 @@ def showing() -> tuple[Showing, io.StringIO]:
     return Showing(Screen(out, is_styled=False), is_looked_on=True), out
 
 
-@given(st.text("ab \n*", min_size=1, max_size=30).filter(str.strip), st.data())
-def test_a_partly_streamed_answer_is_shown_whole_once(content: str, data: st.DataObject) -> None:
-    one, out = showing()
-    streamed = content[: data.draw(st.integers(0, len(content)))]
-    cut = data.draw(st.integers(0, len(streamed)))
-    one.line(StreamLine(kind="began", agent="bee", model="m", attempt=1))
-    for piece in (streamed[:cut], streamed[cut:]):
-        one.line(StreamLine(kind="text", step=1, text=piece))
-    one.finish(result(content))
-    body = re.sub(r"\A(?: *\n)+", "", content)
-    assert out.getvalue() == f"bee>\n{body}" + "\n" * (not body.endswith("\n")) + "  m\n"
-
-
 def test_tools_appear_once_between_the_steps_texts() -> None:
     one, out = showing()
     one.line(StreamLine(kind="began", agent="bee", model="m", attempt=1))
@@ -114,13 +101,3 @@ def test_tools_appear_once_between_the_steps_texts() -> None:
         "Let me be.",
         "  m · 2 steps",
     ]
-
-
-def test_an_answer_that_begins_anew_is_shown_anew() -> None:
-    one, out = showing()
-    for attempt, piece in ((1, "Half an ans"), (2, "A whole answer")):
-        one.line(StreamLine(kind="began", agent="bee", model="m", attempt=attempt))
-        one.line(StreamLine(kind="text", step=1, text=piece))
-    one.finish(result("A whole answer."))
-    again = "(The host was started again; so is the answer.)"
-    assert out.getvalue().splitlines() == ["bee>", "Half an ans", again, "bee>", "A whole answer.", "  m"]

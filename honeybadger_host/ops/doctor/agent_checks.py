@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
-from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.models.model import DEFAULT_URLS, ModelFailed
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
 from honeybadger_host.configuration import host_zone, load_settings, model_key
@@ -20,12 +24,14 @@ from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
-from honeybadger_host.settings import Settings
+from honeybadger_host.settings import Model, Settings
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
+
+_MODEL_TIMEOUT_SECONDS: Final = 3.0  # for the server of a model to answer
 
 
 def agents(home: Path) -> Iterator[Finding]:
-    """Check the files of agents and the names of their models; no model is asked."""
+    """Check the files of agents and their models. A local server is asked, a provider is not."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above
@@ -99,17 +105,17 @@ def coding_tools(home: Path) -> Iterator[Finding]:
         for trouble in state.troubles:
             why, _, now_what = trouble.rpartition(": ")
             yield warning(name, why, now_what)
-        if not state.version:
+        if not state.is_there:
             yield warning(name, f"`{state.tool.program}` is not on the PATH", f"or honeybadger-agent uninstall {name}")
         if state.troubles:
             continue
         who = f"{state.sender} in the group {state.group}"
         if state.heartbeat is None:
             now_what = state.tool.then or f"start a new session of {name}"
-            yield warning(name, f"{state.version}, {who}: no hook has run since it was installed", now_what)
+            yield warning(name, f"{who}: no hook has run since it was installed", now_what)
             continue
         kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
-        yield ok(name, f"{state.version}, {who}: a hook ran {_ago(state.heartbeat)}, {kept}")
+        yield ok(name, f"{who}: a hook ran {_ago(state.heartbeat)}, {kept}")
 
 
 def _ago(moment: float) -> str:
@@ -134,7 +140,31 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
                 return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model")
             is_own = kind == loaded.model.name.partition(":")[0]
             key, key_name = model_key(kind, is_own=is_own)
-            needs_key = kind != "ollama" and not (is_own and loaded.model.base_url)
-            if needs_key and not key:
+            server = _own_server(name, loaded.model)
+            if not key and not server:
                 return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
-            return ok("model", f"{what}, which is not asked here")
+            if server and (why := _why_silent(server)) is not None:
+                advice = "start it, or correct model.base_url"
+                return problem("model", f"{what}: its server at {server} cannot be asked: {why}", advice)
+            return ok("model", f"{what}, served at {server}" if server else f"{what}, which is not asked here")
+
+
+def _own_server(name: str, settings: Model) -> str:
+    """Return the address of a model's server if it is configured or on this machine, else an empty text."""
+    kind, _ = split_name(name)
+    if kind == settings.name.partition(":")[0] and settings.base_url:
+        return settings.base_url
+    return DEFAULT_URLS["ollama"] if kind == "ollama" else ""
+
+
+def _why_silent(url: str) -> str | None:
+    """Return why a model's server does not list its models, or None if it does."""
+    try:
+        parts = urlsplit(url)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        with closing(kind(parts.hostname or "", parts.port, timeout=_MODEL_TIMEOUT_SECONDS)) as connection:
+            connection.request("GET", f"{parts.path.rstrip('/')}/models")
+            status = connection.getresponse().status
+    except (OSError, HTTPException, ValueError) as error:
+        return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return f"it answers with status {status}" if status >= 500 else None

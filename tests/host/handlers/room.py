@@ -145,9 +145,17 @@ class Room:
         assert isinstance(handler, ChangeHandler)
         return handler
 
-    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
+    def decide(
+        self,
+        type_: str,
+        by: str = "researcher",
+        /,
+        in_session: str = "main",
+        in_group: str = "main",
+        **payload: Any,
+    ) -> Outcome:
         """Decide one request, and forget it."""
-        handler, asked = self.handler(type_), self.asking(type_, payload, folder)
+        handler, asked = self.handler(type_), self.asking(type_, payload, by, in_session, in_group)
         return handler.decide(asked, handler.prepare(asked), self.now)
 
     def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:

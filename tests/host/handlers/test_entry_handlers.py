@@ -242,13 +242,6 @@ def test_an_entry_stays_pinned_until_somebody_says_otherwise(room: Room) -> None
     assert b"pinned" not in (memory(room) / edited["file"].removeprefix("memory/")).read_bytes()
 
 
-def test_saving_the_same_again_pins_and_never_unpins(room: Room) -> None:
-    assert room.change("save_memory", content="x")["pinned"] is False
-    assert room.change("save_memory", content="x", pinned=True)["pinned"] is True
-    assert room.change("save_memory", content="x", pinned=False)["pinned"] is True
-    assert room.change("save_memory", content="x")["reinforced"] == 3
-
-
 # ----------------------------------------------------------------------------------------------------------------- undo
 
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from honeybadger_host.memory.feedback import Feedback, dump_feedback, read_feedback
-from honeybadger_host.settings import Settings
 from tests.host.handlers.room import NOW, Room
 
 MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
@@ -23,12 +22,6 @@ def test_feedback_is_one_line_with_turn_and_author(room: Room) -> None:
     assert (first.kind, first.content, first.session, first.turn, first.by) == ("correction", said, "main", 2, "ann")
     assert (second.kind, second.content, second.turn, second.at) == ("praise", "", 1, MOMENT)
     assert len((room.home / "data/feedback/main.jsonl").read_text().splitlines()) == 2
-
-
-def test_without_conversations_feedback_is_kept_without_a_turn(tmp_path: Path) -> None:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    room = Room(tmp_path, Settings.model_validate({"conversation": {"enabled": False}}))
-    assert room.change("record_feedback", kind="praise") == {"turn": None}
 
 
 def test_feedback_is_neither_searched_nor_in_a_context(room: Room) -> None:

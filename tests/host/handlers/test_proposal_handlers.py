@@ -74,16 +74,6 @@ def test_accepted_operations_are_applied_and_struck_ones_not(room: Room) -> None
     assert len(listed(room, every=True)) == 1
 
 
-def test_one_operation_is_accepted_with_another_text(room: Room) -> None:
-    path = propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey."))
-    members = {"decision": "accept", "operations": [2], "result": "The cat is black."}
-    done = room.change("decide_proposal", "operator", proposal="dream-1", **members)
-    assert (done["applied"], done["waiting"]) == (1, 1)
-    memory = (room.home / "groups/main/MEMORY.md").read_text()
-    assert ("black" in memory, "grey" in memory) == (True, False)
-    assert b"The cat is black." in path.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("members", "code", "says"),
     [

@@ -10,10 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent.wire import PreviewContext, Refusal
-from honeybadger_host.handler_kinds import Asked, QueryHandler
+from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.search import moment
-from tests.host.handlers.room import NOW, Room
+from tests.host.handlers.room import Room
 
 
 def put(room: Room, name: str, content: str, category: str = "general", **members: Any) -> None:
@@ -76,17 +75,6 @@ def test_eight_entries_are_recalled_and_others_are_near_misses(room: Room) -> No
     assert all(row["why"] == "8 others match better" for row in rows[8:])
     assert context["system"].count("\n- [e") == 8
     assert sum(row["points"]["terms"] > 0 for row in rows) == 12
-
-
-def test_explaining_a_context_keeps_nothing(room: Room) -> None:
-    put(room, "e1", "The badger lives in Chicago")
-    handler = room.table["preview_context"]
-    assert isinstance(handler, QueryHandler)
-    asked = Asked("main", "operator", "r", "main", PreviewContext(message="Where does the badger live?"))
-    preview = handler.ask(asked, NOW)
-    assert ("[e1]" in preview.result["system"], preview.served) == (True, None)
-    room.ask("get_context", message="Where does the badger live?")
-    assert room.ledger.in_view("main", "main", oldest=1, current=2) == {"e1": (1, None)}
 
 
 def wrote(room: Room, *notes: tuple[str, str, str]) -> None:

@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import orjson
 import pytest
-from structlog.testing import capture_logs
 
-from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.compaction import HEADER, CompactionLimits
+from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document import deleted_file
 from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
@@ -22,11 +20,10 @@ from tests.host.memory.test_session_document import SEED
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 FILE: Final = "data/context/main/main.json"
 LATER: Final = 10.0  # seconds after which a session is quiet
-Ask = tuple[str, dict[str, Any]]
 
 
 class Room(rooms.Room):
-    """Requests of a batch are prepared together, as in the pipeline, then decided one after another."""
+    """A room with the document of one session."""
 
     def __init__(self, home: Path, limits: CompactionLimits | None = None) -> None:
         super().__init__(home, limits=limits)
@@ -41,43 +38,14 @@ class Room(rooms.Room):
         assert isinstance(value, dict)
         return value
 
-    def slice(self, *asks: Ask, session: str = "main") -> list[Mapping[str, Any] | Refusal]:
-        """Return what requests of one batch are answered."""
-        given = [(type_, self.asking(type_, payload, session=session)) for type_, payload in asks]
-        prepared = [self.handler(type_).prepare(asked) for type_, asked in given]
-        results: list[Mapping[str, Any] | Refusal] = []
+    def say(self, *contents: str, session: str = "main") -> None:
+        """Append turns, all in one batch."""
         changes: list[Change] = []
-        for (type_, asked), loaded in zip(given, prepared, strict=True):
-            try:
-                outcome = self.handler(type_).decide(asked, loaded, self.now)
-            except Refusal as refusal:
-                results.append(refusal)
-                continue
-            assert not any(change.row_kind == "note" for change in outcome.changes)
+        for content in contents:
+            outcome = self.decide("append_turn", in_session=session, role="user", content=content)
             self.unit.apply(outcome.changes)
             changes += outcome.changes
-            results.append(outcome.result)
-            REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(outcome.result))
         self.write(changes)
-        return results
-
-    def change(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
-        [result] = self.slice((type_, payload), session=session)
-        assert not isinstance(result, Refusal), result.message
-        return result
-
-    def refused(self, type_: str, session: str = "main", /, **payload: Any) -> Refusal:
-        before = self.file.read_bytes() if self.file.exists() else None
-        [result] = self.slice((type_, payload), session=session)
-        assert isinstance(result, Refusal)
-        assert (self.file.read_bytes() if self.file.exists() else None) == before
-        return result
-
-    def say(self, *contents: str, session: str = "main", **more: Any) -> None:
-        """Append turns, all in one batch."""
-        self.slice(
-            *(("append_turn", {"role": "user", "content": content, **more}) for content in contents), session=session
-        )
 
     def load(self, session: str = "main") -> Mapping[str, Any]:
         return self.ask("load_session", session)
@@ -136,21 +104,6 @@ def test_turns_are_in_the_document_at_once(room: Room) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- compaction
-
-
-def test_one_turn_too_many_compacts_the_document(room: Room) -> None:
-    room.say(*(f"message {number}" for number in range(1, 51)))
-    with capture_logs() as logs:
-        room.say("message 51")
-    [event] = [line for line in logs if line["event"] == "session.compacted"]
-    assert (event["summarised"], event["session"]) == (21, "main")
-    written = room.on_disk()
-    assert [entry["content"] for entry in written["recent_history"]] == [f"message {n}" for n in range(22, 52)]
-    assert written["long_term_summary"].startswith(f"{HEADER}\n- user: message 1\n- user: message 2\n")
-    assert written["honeybadger"] == {"turns": 51}
-    room.say("message 52")
-    assert room.on_disk() == written
-    assert room.contents()[-2:] == ["message 51", "message 52"]
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100])
@@ -281,10 +234,10 @@ def test_a_deleted_document_does_not_come_back(room: Room) -> None:
 
 def test_sessions_are_listed_newest_first(room: Room) -> None:
     assert room.ask("list_sessions") == {"sessions": [], "total": 0}
-    room.change("update_session", "with:file", add_facts=["a"])
+    room.change("update_session", in_session="with:file", add_facts=["a"])
     room.say("Hello there", session="log-only")
     room.say("Hello", "again", session="both")
-    room.change("update_session", "both", add_facts=["a"])
+    room.change("update_session", in_session="both", add_facts=["a"])
     (room.file.parent / "notes of mine.json").write_text("{}")
     (room.file.parent / "both.json.deleted").write_text("{}")
     listed = room.ask("list_sessions")
@@ -340,22 +293,3 @@ def test_a_damaged_files_last_good_version_is_served(room: Room, broken: bytes, 
     assert room.documents.saves.damaged() == []
     assert sorted(room.load()["facts"]) == sorted(room.on_disk()["facts"]) == ["a", "b", "mended"]
     assert [entry["content"] for entry in room.on_disk()["recent_history"]] == ["one", "two", "three"]
-
-
-# ----------------------------------------------------------------------------------------------------------- write out
-
-
-def test_the_file_is_updated_when_the_session_is_quiet(room: Room) -> None:
-    room.say("one", "two")
-    assert not room.sessions.write_out()
-    room.monotonic += LATER
-    assert room.sessions.write_out()
-    assert not room.sessions.write_out()
-    assert [entry["content"] for entry in room.on_disk()["recent_history"]] == ["one", "two"]
-    assert room.on_disk()["honeybadger"] == {"turns": 2}
-    assert room.file.stat().st_mode & 0o777 == 0o600
-    room.say("three")
-    assert room.contents() == ["one", "two", "three"]
-    room.change("update_session", add_facts=["a"])
-    room.monotonic += LATER
-    assert not room.sessions.write_out()

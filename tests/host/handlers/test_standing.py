@@ -94,11 +94,3 @@ def test_an_expired_entry_is_recalled_after_another_save(room: Room) -> None:
     again = room.change("save_memory", content="Ann drinks green tea")
     assert (again["reinforced"], again.get("valid_until")) == (1, None)
     assert found(room) == {tea, other}
-
-
-def test_an_edit_prolongs_and_never_takes_the_end_away(room: Room) -> None:
-    tea = save(room, "green tea", valid_until=LATER)
-    prolonged = room.change("edit_memory", id=tea, valid_until="2026-11-22T00:00:00+02:00")
-    assert prolonged["valid_until"] == "2026-11-21T22:00:00Z"
-    assert room.change("edit_memory", id=tea, tags=["t"])["valid_until"] == "2026-11-21T22:00:00Z"
-    assert "valid_until" not in room.change("edit_memory", id=tea, valid_until="never")

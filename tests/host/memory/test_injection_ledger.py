@@ -18,8 +18,8 @@ def ledger(tmp_path: Path) -> InjectionLedger:
     return ledger_of(tmp_path)
 
 
-def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Served:
-    injected = Injection("main", session, entries, turn, oldest)
+def injection(session: str, *entries: str, turn: int = 1) -> Served:
+    injected = Injection("main", session, entries, turn)
     return Served("main", session, "a", 1, {}, injected)
 
 
@@ -40,8 +40,8 @@ def test_the_ledger_survives_a_restart(ledger: InjectionLedger, tmp_path: Path) 
     ledger.close()
     again = ledger_of(tmp_path)
     assert seen(again, "s") == {"a": 3, "b": 5}
-    again.note(injection("s", "d", turn=9, oldest=4))
-    assert seen(again, "s") == {"b": 5, "d": 9}
+    again.note(injection("s", "d", turn=9))
+    assert seen(again, "s", oldest=4) == {"b": 5, "d": 9}
     assert seen(again, "main") == {}
 
 
