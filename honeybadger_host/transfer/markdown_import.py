@@ -56,7 +56,8 @@ def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
         yield Skipped(file.name, "it has no text")
         return
     title = _one(members, "title") or _one(members, "name") or file.stem
-    created = _time(members, _CREATED) or _day_of(file.stem) or file.modified
+    day = _day_of(file.stem) or file.modified  # a copy of a daily note is of its day, too
+    created = _time(members, _CREATED) or day
     parts = _parts(body.strip("\n"))
     for number, part in enumerate(parts, 1):
         yield Fact(
@@ -69,7 +70,7 @@ def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
             tags=tuple(tag.lstrip("#") for tag in _many(members, "tags")),
             metadata={name: value for name, value in members.items() if name.lower() not in _TAKEN and value},
             created=created,
-            updated=_time(members, _UPDATED) or file.modified,
+            updated=_time(members, _UPDATED) or day,
         )
 
 

@@ -139,7 +139,8 @@ def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: 
     assert (tomatoes["created"], tomatoes["by"], tomatoes["origin"]) == ("2024-05-01T00:00:00Z", "anna", "imported")
     assert found["markdown: Über uns/日本.md"]["content"] == "Nara has deer.\nKyoto has temples."
     assert found["markdown: Über uns/日本.md"]["category"] == "imported/uber-uns"
-    assert found["markdown: memory/2026-03-18.md"]["created"] == "2026-03-18T00:00:00Z"
+    daily = found["markdown: memory/2026-03-18.md"]
+    assert (daily["created"], daily["updated"]) == ("2026-03-18T00:00:00Z", "2026-03-18T00:00:00Z")
     assert (found["markdown: MEMORY.md"]["aliases"], found["markdown: MEMORY.md"]["metadata"]) == (
         ["Long", "Facts, all"],
         {},
