@@ -290,35 +290,6 @@ def test_what_others_wrote_is_seen_found_and_kept(agent: Agent, member: MakeClie
     assert [row.begins for row in member().list_memory_entries(category="likes").entries] == ["The cat is called Ada"]
 
 
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ({"command": "view", "path": "/memoriesX/a"}, "must start with /memories"),
-        ({"command": "create", "path": "/memories/..%5c\\x", "file_text": "x"}, "invalid: payload.name"),
-        ({"command": "create", "path": "/memories/a\0", "file_text": "x"}, "invalid: payload.name"),
-        ({"command": "create", "path": "/memories/big", "file_text": "x" * 32_769}, "too_large: "),
-        ({"command": "create", "path": "/memories/a b/x", "file_text": "x"}, "names of letters, digits, - and _"),
-        ({"command": "create", "path": "/memories/e.md", "file_text": " \n"}, "is blank"),
-        ({"command": "create", "path": "/memories/a.md", "file_text": "x"}, "conflict: "),
-        ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/d/b.md"}, "conflict: "),
-        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/d.e"}, "names of letters"),
-        ({"command": "str_replace", "path": "/memories/a.md", "old_str": "", "new_str": "x"}, "not appear verbatim"),
-        ({"command": "str_replace", "path": "/memories/a.md", "old_str": "t", "new_str": "x"}, "Multiple occurrences"),
-        ({"command": "insert", "path": "/memories/a.md", "insert_line": 4, "insert_text": "x"}, "[0, 3]."),
-        ({"command": "insert", "path": "/memories/no.md", "insert_line": 0, "insert_text": "x"}, "not_found: "),
-        ({"command": "delete", "path": "/memories/"}, "Cannot delete or rename"),
-        ({"command": "delete", "path": "/memories/full"}, "too_large: payload.operations has 101 items"),
-    ],
-)
-def test_what_is_refused_says_why_and_changes_nothing(
-    stocked: tuple[Agent, Path], command: dict[str, Any], says: str
-) -> None:
-    agent, group = stocked
-    before = {path: path.read_bytes() for path in group.rglob("*") if path.is_file()}
-    assert says in agent.refused(**command)
-    assert {path: path.read_bytes() for path in group.rglob("*") if path.is_file()} == before
-
-
 @pytest.fixture(scope="module")
 def stocked(served: HostProcess) -> tuple[Agent, Path]:
     """An agent whose memory holds `a.md` of three lines, `d/b.md` and 101 files in `full`; nothing of it changes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -259,26 +258,3 @@ def test_a_shell_completes_commands_and_their_options() -> None:
     assert "bashcompinit" in run_agent("--show-completion", "zsh").stdout
     assert "-n '__fish_seen_subcommand_from recall' -l explain" in run_agent("--show-completion", "fish").stdout
     assert "--install-completion" in run_cli("--help").stdout
-
-
-@pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_gets_colour_and_learns_what_takes_long(host: HostProcess, home: Path, no_color: str) -> None:
-    SyncClient(home).save_memory("User likes tea")
-    host.send_signal(signal.SIGSTOP)
-    command = [sys.executable, "-m", "honeybadger_agent.cli", "recall", "tea", "--home", str(home), "--timeout", "60"]
-    terminal, seen = os.openpty()
-    environment = frozen_environment(TERM="xterm", **({"NO_COLOR": no_color} if no_color else {}))
-    shown = b""
-    try:
-        with subprocess.Popen(command, env=environment, stdout=seen, stderr=seen, stdin=subprocess.DEVNULL) as process:
-            while b"waiting for the host (" not in shown:
-                shown += os.read(terminal, 4096)
-            host.send_signal(signal.SIGCONT)
-            while b"User likes tea" not in shown:
-                shown += os.read(terminal, 4096)
-            assert process.wait(30) == 0
-    finally:
-        host.send_signal(signal.SIGCONT)
-        os.close(terminal)
-        os.close(seen)
-    assert (b"\x1b[36m[" in shown) == (not no_color)

@@ -98,19 +98,6 @@ def test_an_unserved_home_gives_way_to_a_served_default(
     assert f"no host serves {checkout}" in run_cli("status").stderr
 
 
-def test_run_takes_the_home_around_the_current_folder(
-    home: Path, tmp_path: Path, host: HostProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    second = tmp_path / "second"
-    make_home(second)
-    register_home(home)
-    (second / "config/honeybadger.toml").write_text("nonsense = 1\n")
-    for folder in (second, second / "config"):
-        monkeypatch.chdir(folder)
-        refused = run_cli("run")
-        assert (refused.returncode, f"{second}/config/honeybadger.toml" in refused.stderr) == (3, True), refused
-
-
 def test_a_home_above_of_another_user_is_ignored(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who may write to a folder above, such as /tmp, could collect what others remember."""
     if os.geteuid() != 0:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import Client, SyncClient
-from honeybadger_agent.errors import TooLarge
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess
 
@@ -129,27 +128,6 @@ async def test_the_newest_item_is_popped_in_its_session(client: Client, session:
     assert await other.get_items() == SAID[:1]
     await session.add_items(SAID[:1])
     assert await session.get_items() == SAID[:1]
-
-
-async def test_items_of_any_text_come_back(session: GroupSession) -> None:
-    odd: list[Item] = [
-        message("user", "'; DROP TABLE sessions; -- \u2028 \u0000 🦡"),
-        {
-            "role": "user",
-            "content": [{"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": "x"}],
-        },
-        {"role": "developer", "content": "Be short", "n": 1.50},
-    ]
-    await session.add_items(odd)
-    assert await session.get_items() == odd
-    await asyncio.gather(*(session.add_items([message("user", f"{n}"), message("user", f"{n}'")]) for n in range(10)))
-    added = await contents(session)
-    assert all(second == f"{first}'" for first, second in zip(added[3::2], added[4::2], strict=True))
-    large = [message("user", f"{n}" + "x" * 40_000) for n in range(30)]
-    await session.add_items(large)
-    assert await session.get_items(30) == large
-    with pytest.raises(TooLarge, match="131072"):
-        await session.add_items([message("user", "x" * 131_072)])
 
 
 async def test_a_call_that_is_cancelled_is_finished_first(session: GroupSession) -> None:

@@ -98,34 +98,6 @@ async def test_of_two_writers_the_second_is_told(store: GroupConversations) -> N
     assert len(loaded.messages) == 6
 
 
-async def test_branches_and_forks_share_what_was_before(store: GroupConversations) -> None:
-    await talk(store, "chat", "One", "Two")
-    record = await store.read_record("chat")
-    assert record is not None
-    branched = await store.branch("chat", at=2, expected_revision=record.revision)
-    await store.save(await agent.run("Else", conversation=branched))
-    record = await store.read_record("chat")
-    assert record is not None
-    (left,) = record.branches
-    back = await store.branch("chat", from_entry=left, expected_revision=record.revision)
-    assert [part.content for message in back.messages for part in message.parts if part.part_kind == "user-prompt"] == [
-        "One",
-        "Two",
-    ]
-    fork = await store.fork("chat", at=2, new_conversation_id="fork")
-    await store.save(await agent.run("Forked", conversation=fork))
-    assert len((await store.load("fork")).messages) == 4  # type: ignore[union-attr]
-    with pytest.raises(ConversationConflict):
-        await store.fork("chat", new_conversation_id="fork")
-    with pytest.raises(ConversationConflict):
-        await store.branch("chat", at=0, expected_revision="another")
-    with pytest.raises(UserError, match="not in the store"):
-        await store.branch("never", at=0, expected_revision=None)
-    await store.delete("chat")
-    assert await store.load("chat") is None
-    assert len((await store.load("fork")).messages) == 4  # type: ignore[union-attr]
-
-
 async def test_conversations_are_listed_by_scope_newest_first(store: GroupConversations) -> None:
     await talk(store, "a", "Hello", scope="ann")
     await talk(store, "b", "Hello", scope="ben")

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from honeybadger_agent.cli.chat_answer import Showing
-from honeybadger_agent.cli.terminal import Screen, markdown, shown
-from honeybadger_agent.wire import ChatResult, StreamLine, ToolRun
+from honeybadger_agent.cli.terminal import markdown, shown
 
 ANY = st.text(st.characters(exclude_categories=()))
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -70,34 +68,3 @@ def test_a_terminal_obeys_nothing_of_what_is_rendered(text: str) -> None:
 )
 def test_nothing_of_an_answer_is_hidden(said: str, seen: str) -> None:
     assert [line.rstrip() for line in rendered(said).splitlines()] == seen.splitlines()
-
-
-# -------------------------------------------------------------------------------------------------------- one answer
-
-
-def result(content: str, steps: int = 1, tools: int = 0) -> ChatResult:
-    runs = [ToolRun(name=f"tool{number}", ok=True, summary="did it") for number in range(tools)]
-    return ChatResult(content=content, agent="bee", model="m", turn=2, steps=steps, tools=runs)
-
-
-def showing() -> tuple[Showing, io.StringIO]:
-    out = io.StringIO()
-    return Showing(Screen(out, is_styled=False), is_looked_on=True), out
-
-
-def test_tools_appear_once_between_the_steps_texts() -> None:
-    one, out = showing()
-    one.line(StreamLine(kind="began", agent="bee", model="m", attempt=1))
-    one.line(StreamLine(kind="text", step=1, text="Let me see. "))
-    one.line(StreamLine(kind="tool_began", step=1, tool="tool0"))
-    one.line(StreamLine(kind="tool_ended", step=1, tool="tool0", ok=False, summary="\x1b[2Jno"))
-    one.finish(result("Let me be.", steps=2, tools=2))
-    assert out.getvalue().splitlines() == [
-        "bee>",
-        "Let me see. ",
-        "  ! tool0: \\x1b[2Jno",
-        "  · tool1: did it",
-        "bee>",
-        "Let me be.",
-        "  m · 2 steps",
-    ]

@@ -1,19 +1,23 @@
-"""Entries over the whole path: saved, known, edited by people, deleted, brought back, through kills and restarts."""
+"""Entries over the whole path: saved, known, put by name, edited, archived, deleted, brought back, through kills."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from honeybadger_agent.errors import Forbidden, NotFound
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Conflict, Forbidden, NotFound
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.wire import ArchiveMemory, Undo
 from honeybadger_host.journal.reader import LogFilter, read_log
-from tests.commands import cli_error, cli_text
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import RawSender, request, run_agent, run_cli
-from tests.people import save
+from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_agent, run_cli
+from tests.people import looking, save, settle
 
 
 def log_of(home: Path) -> list[tuple[int, str, str]]:
@@ -141,3 +145,105 @@ def test_a_shell_saves_deletes_and_the_operator_restores(make_host: HostFactory)
     assert run_cli("undo", 3, home=host.home).returncode == 0
     got = run_agent("call", "get_memory", f'{{"id":"{id_}"}}', home=host.home)
     assert orjson.loads(got.stdout)["result"]["title"] == "Tea"
+
+
+@pytest.fixture
+def archiving(make_host: HostFactory) -> HostProcess:
+    return looking(make_host(AT_ONCE))
+
+
+def archive(host: HostProcess, id_: str, sender: str = "operator") -> int:
+    """Archive something; return the number of the change."""
+    client = SyncClient(host.home, sender=sender, timeout_seconds=PATIENCE)
+    reply = client.request("archive_memory", ArchiveMemory(id=id_))
+    assert reply.ok, reply.error
+    assert reply.seq is not None
+    return reply.seq
+
+
+def files_below(home: Path) -> dict[str, bytes]:
+    group = home / "groups" / "main"
+    found = [group / "MEMORY.md", *group.glob("memory/**/*.json")]
+    return {str(path.relative_to(home)): path.read_bytes() for path in found}
+
+
+def test_ten_notes_and_entries_return_from_the_archive_unchanged(archiving: HostProcess) -> None:
+    planner = SyncClient(archiving.home, sender="planner", timeout_seconds=PATIENCE)
+    for number in range(5):
+        planner.update_memory(f"the shelf number {number} is blue\nand high", f"Shelf {number}")
+        planner.save_memory(f"the chair number {number} is red", f"chairs/{number}")
+    settle(archiving.home)
+    before = files_below(archiving.home)
+    hits = planner.search_memory("number shelf chair", limit=100).hits
+    ids = [hit.id for hit in hits]
+    assert len(ids) == 10
+    seqs = [archive(archiving, id_) for id_ in ids]
+    assert not planner.search_memory("number", limit=100).hits
+    archived = planner.search_memory("number", archived=True, limit=100).hits
+    assert {hit.text.partition("\n> Archived")[0] for hit in archived} == {hit.text for hit in hits}
+    assert "shelf" not in planner.get_context(message="Which shelf is blue?").system
+    settle(archiving.home)
+    operator = SyncClient(archiving.home, sender="operator", timeout_seconds=PATIENCE)
+    for seq in reversed(seqs):
+        assert operator.request("undo", Undo(seq=seq)).ok
+    settle(archiving.home)
+    assert files_below(archiving.home) == before
+
+
+PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
+
+
+def test_a_put_makes_or_replaces_the_named_entry(host: HostProcess, home: Path) -> None:
+    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory(
+        "in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1}
+    )
+    agent = SyncClient(home, "main", "ben", timeout_seconds=PATIENCE)
+    second = agent.save_memory("in June", **PLAN, replace=True, title="Moving")
+    assert (second.id, second.file, second.created, second.by) == (first.id, first.file, first.created, "ann")
+    assert (second.content, second.title, second.tags, second.metadata) == ("in June", "Moving", [], {})
+    assert second.version != first.version
+    found = agent.get_memory(category="Plans", name="move.md")
+    assert (found.content, found.version) == ("in June", second.version)
+    assert agent.list_memory_entries(category="plans").total == 1
+    assert agent.search_memory("June").hits[0].id == first.id
+    assert not agent.search_memory("May").hits
+
+
+def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) -> None:
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+    first = agent.save_memory("in May", **PLAN, replace=True)
+    second = agent.save_memory("in June", **PLAN, replace=True, expected_version=first.version)
+    with pytest.raises(Conflict, match=r"move\.md was changed since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=first.version)
+    path = home / "groups/main" / second.file
+    path.write_bytes(path.read_bytes().replace(b"in June", b"in August"))
+    with pytest.raises(Conflict, match="was changed since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
+    agent.delete_memory(**PLAN)
+    with pytest.raises(Conflict, match="was deleted since"):
+        agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
+    assert agent.list_memory_entries(category="plans").total == 0
+
+
+def test_a_put_is_applied_once_in_order_despite_kills(make_host: HostFactory, home: Path) -> None:
+    host = make_host().start()
+    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory("0", **PLAN, replace=True)
+    host.kill()
+    sender = RawSender(home).make()
+    ids = [new_id() for _ in range(4)]
+    expecting = {"expected_version": first.version}
+    for n, request_id in enumerate(ids, 1):  # they come in one batch
+        payload = {"content": str(n), **PLAN, "replace": True, **(expecting if n in (1, 3) else {})}
+        sender.drop(request_id, request(request_id, "save_memory", payload=payload))
+    host.start()
+    replies = [sender.reply(request_id) for request_id in ids]
+    assert [reply["ok"] for reply in replies] == [True, True, False, True]
+    host.kill()
+    data = request(ids[1], "save_memory", payload={"content": "2", **PLAN, "replace": True})
+    (sender.replies / f"{ids[1]}.json").unlink()
+    sender.drop(ids[1], data)
+    host.start()
+    assert sender.reply(ids[1]) == replies[1]
+    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+    assert agent.get_memory(**PLAN).content == "4"
+    assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4

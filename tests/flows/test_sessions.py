@@ -1,7 +1,8 @@
-"""Session documents on a real host: over restarts, kills, editors and a corrupt file (CM1-CM6)."""
+"""Session documents on a real host, over restarts, kills, editors, a corrupt file (CM1-CM6); working memory (RB6)."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import NotFound
 from honeybadger_host.memory.compaction import HEADER
+from tests.commands import cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import RawSender, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 FILE = "data/context/main/main.json"
 MEMBERS = [
@@ -160,3 +163,28 @@ def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:
     rows = bench_session(tmp_path, rounds=5)
     assert [row.name.split(",")[0] for row in rows] == ["load", "save", "compaction"]
     assert all(float(row.value.split()[0]) > 0 for row in rows)
+
+
+def is_gone(client: SyncClient, key: str) -> bool:
+    try:
+        client.get_from_working_memory(key)
+    except NotFound:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_item_and_its_expiry_survive_a_restart(host: HostProcess, client: MakeClient, end: str) -> None:
+    bee = client()
+    saved = bee.save_to_working_memory("page", "text", 60, tags=["t"])
+    short = bee.save_to_working_memory("short", "text", 0.01)
+    if end == "kill":
+        host.kill()
+        host.start()
+    else:
+        host.restart()
+    entry = bee.get_from_working_memory("page")
+    assert (entry.data, entry.expires_at, entry.tags) == ("text", saved.expires_at, ["t"])
+    assert "page.json  page: text\n" in cli_text("log", "main", "--kind", "working", home=host.home)
+    wait_for(lambda: is_gone(bee, "short"))
+    assert datetime.now(UTC) >= datetime.fromisoformat(short.expires_at)

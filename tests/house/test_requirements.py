@@ -234,7 +234,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_working_handlers.py::test_no_session_or_group_sees_anothers_items",
     ],
     "RB6 it survives a restart with its expiry": [
-        "flows/test_working.py::test_an_item_and_its_expiry_survive_a_restart",
+        "flows/test_sessions.py::test_an_item_and_its_expiry_survive_a_restart",
     ],
     "RB6 four tools; the list has no data": [
         "agent/test_mcp.py::test_every_tool_is_offered_or_withheld_with_its_result",
