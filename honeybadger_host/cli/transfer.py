@@ -192,7 +192,7 @@ def restore(
     """Restore a home from a backup after checking all of it. Exit code 1: the doctor finds a problem."""
     from honeybadger_host.configuration import environment_home
     from honeybadger_host.ops.doctor import examine
-    from honeybadger_host.ops.restore import restore as restore_
+    from honeybadger_host.ops.archive import restore as restore_
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(lambda: f"restoring {folder}"):
@@ -207,8 +207,6 @@ def restore(
         raise SystemExit(1 if problems else 0)
     if restored.aside is not None:
         print(f"what was there is in {restored.aside}")
-    if restored.foreign_uids:
-        print(f"files of uid {', '.join(map(str, restored.foreign_uids))} are yours now; as root they would not be")
     print(f"{folder}: {count_of(len(manifest.files), 'file')} as of {manifest.made_at}, by version {manifest.version}")
     for finding in problems:
         print_finding(finding)

@@ -1,24 +1,30 @@
-"""The file of a backup: a gzipped tar that ends with a manifest. Every byte is checked before it is used."""
+"""The file of a backup: a gzipped tar that ends with a manifest. Restoring a home from it.
+
+Every byte is checked before a home is changed: the archive is unpacked next to it and renamed into place.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import os
+import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Final
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from honeybadger_host.errors import HostError, NotFound, WorldFailed
-from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
-from honeybadger_host.files.safe_files import open_new, sync_folder
+from honeybadger_host.errors import HomeError, HostError, NotFound, WorldFailed
+from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, HomeLock, holder_bytes
+from honeybadger_host.files.safe_files import closing_fd, open_new, replace, sync_folder
 
 FORMAT: Final = 1
 MAX_DEPTH: Final = 64  # folders within each other
@@ -42,7 +48,7 @@ class ArchiveDamaged(HostError):
         super().__init__(f"{archive} is damaged, or is not a backup ({what}); nothing was changed")
 
 
-@contextmanager
+@contextlib.contextmanager
 def appearing(target: Path, what: str) -> Iterator[Path]:
     """Yield a temporary path at which to make a file or a folder; it is renamed to `target` at the end.
 
@@ -65,7 +71,7 @@ def appearing(target: Path, what: str) -> Iterator[Path]:
         raise HostError(f"cannot write {target}: {why}; there is no {what}") from None
 
 
-@contextmanager
+@contextlib.contextmanager
 def packing(archive: Path) -> Iterator[tarfile.TarFile]:
     """Yield a gzipped tar to fill; it is durable at the end. The same members give the same bytes. Raises OSError."""
     with open(open_new(archive), "wb") as file:
@@ -128,25 +134,27 @@ class Manifest(_Model):
     files: tuple[StoredFile, ...]
 
 
-def read_archive(archive: Path) -> Manifest:
-    """Return the manifest of an archive after comparing every byte with it. Raises NotFound, HostError."""
+def read_archive(archive: Path, to: Path | None = None) -> Manifest:
+    """Return the manifest of an archive after comparing every byte with it.
+
+    Args:
+        to: an empty folder to unpack into meanwhile; None: nothing is unpacked.
+    Raises HostError, OSError.
+    """
     seen: dict[str, tuple[int, str] | None] = {}
     data = b""
     try:
         for name, content in members(archive):
             if name in seen or MANIFEST in seen:
                 raise ArchiveDamaged(archive, f"{shown(name)} is in it twice, or comes after the end")
-            if name == MANIFEST:
-                data = b"" if content is None else content.read()
-                seen[name] = None
-            else:
-                seen[name] = None if content is None else size_and_digest(content)
-    except FileNotFoundError:
-        raise NotFound(f"there is no {archive}") from None
+            if name == MANIFEST and content is not None:
+                data, seen[name] = content.read(), None
+                continue
+            if not _is_of_home(name, seen):
+                raise ArchiveDamaged(archive, f"{shown(name)} is not a name of a home")
+            seen[name] = _unpacked(content, None if to is None else to / name)
     except BROKEN as error:
         raise ArchiveDamaged(archive, str(error)) from None
-    except OSError as error:
-        raise HostError(f"cannot read {archive}: {error.strerror}") from None
     if MANIFEST not in seen:
         raise ArchiveDamaged(archive, f"it has no {MANIFEST} at its end")
     try:
@@ -157,7 +165,6 @@ def read_archive(archive: Path) -> Manifest:
         raise HostError(
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
         )
-    _check_names(archive, manifest)
     expected: dict[str, tuple[int, str] | None] = {MANIFEST: None}
     expected |= {folder.name: None for folder in manifest.folders}
     expected |= {file.name: (file.size, file.sha256) for file in manifest.files}
@@ -181,17 +188,25 @@ def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
             pass  # gzip checks its checksum at the end
 
 
-def _check_names(archive: Path, manifest: Manifest) -> None:
-    """Raise ArchiveDamaged for a name that leads out of a home, or that no backup has."""
-    folders = {"."}
-    for place in (*manifest.folders, *manifest.files):
-        parts = place.name.split("/")
-        parent = "/".join(parts[:-1]) or "."
-        is_inside = parts[0] in PARTS and not any(part in ("", ".", "..") or "\0" in part for part in parts)
-        if not is_inside or parent not in folders or (place.name in NOT_COPIED and place.name != JOURNAL_FILE):
-            raise ArchiveDamaged(archive, f"{shown(place.name)} is not a name of a home")
-        if not isinstance(place, StoredFile):
-            folders.add(place.name)
+def _is_of_home(name: str, seen: Mapping[str, object]) -> bool:
+    """Return whether a backup may have this name: it is in a folder that came before, and leads nowhere else."""
+    parts = name.split("/")
+    parent = "/".join(parts[:-1])
+    is_inside = parts[0] in PARTS and not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    has_parent = not parent or (parent in seen and seen[parent] is None)
+    return is_inside and has_parent and (name not in NOT_COPIED or name == JOURNAL_FILE)
+
+
+def _unpacked(content: IO[bytes] | None, target: Path | None) -> tuple[int, str] | None:
+    """Return the size and the digest of a member, None of a folder; write it to `target` if there is one."""
+    if content is None:
+        if target is not None:
+            target.mkdir(mode=0o700)
+        return None
+    if target is None:
+        return size_and_digest(content)
+    with open(open_new(target), "wb") as out:
+        return size_and_digest(content, out.write)
 
 
 def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
@@ -208,3 +223,126 @@ def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambd
 def shown(name: str) -> str:
     """Return a file name that is safe to print on a terminal."""
     return ascii(name)[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The report of a restore.
+
+    Args:
+        aside: the folder that the home's earlier files were moved to; None: there were none.
+    """
+
+    manifest: Manifest
+    aside: Path | None
+
+
+def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
+    """Make a home from a backup after checking every byte of it. The journal keeps its identity.
+
+    Args:
+        home: made if missing; must not have files of a home.
+        is_forced: move existing files into a folder next to them.
+    Raises:
+        NotFound: there is no such archive.
+        HomeError: the home has files; nothing was changed.
+        HomeLocked: the home is served; nothing was changed.
+        HostError: the archive is damaged or is not a backup, or the disk is full; nothing was changed.
+    """
+    if not archive.exists():
+        raise NotFound(f"there is no {archive}")
+    taken = [part for part in PARTS if _holds_files(home / part)]
+    if taken and not is_forced:
+        raise HomeError(
+            f"{home} has {', '.join(taken)}: restore into another home, or say --force to have that moved aside"
+        )
+    aside = home / f"before-restore-{now:%Y%m%dT%H%M%SZ}" if taken else None
+    with contextlib.ExitStack() as stack:
+        try:
+            is_new = not home.exists()
+            if is_new:
+                home.mkdir(parents=True)
+                stack.callback(_remove_if_empty, home)
+            if taken and (home / "data").is_dir():
+                stack.callback(HomeLock(home).release)
+            staging = home / f".restore-{os.getpid()}"
+            staging.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, staging, ignore_errors=True)
+            manifest = read_archive(archive, staging)
+            if is_new:
+                _give(home, manifest.home)
+            _finish(manifest, staging, home.stat())
+            _exchange(home, staging, aside)
+            sync_folder(home)
+        except OSError as error:
+            raise HostError(
+                f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
+            ) from None
+    return Restored(manifest, aside)
+
+
+def _finish(manifest: Manifest, staging: Path, home: os.stat_result) -> None:
+    """Give unpacked files their owners, modes and times, and make them durable. Raises OSError.
+
+    Files of the former host's user get the owner of the home.
+    """
+    if manifest.journal is not None:
+        replace(staging / LOCK_FILE, holder_bytes(manifest.journal.identity))
+        _give(staging / LOCK_FILE, Place(name=LOCK_FILE, mode=0o600, uid=home.st_uid, gid=home.st_gid))
+    for place in (*manifest.files, *reversed(manifest.folders)):
+        path = staging / place.name
+        is_host = place.uid == manifest.home.uid
+        _give(path, place.model_copy(update={"uid": home.st_uid, "gid": home.st_gid}) if is_host else place)
+        if isinstance(place, StoredFile):
+            os.utime(path, ns=(place.mtime_ns, place.mtime_ns))
+        with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
+            os.fsync(fd)
+
+
+def _give(path: Path, place: Place) -> None:
+    """Set the owner, which only root can, and the mode. Raises OSError."""
+    if os.geteuid() == 0:
+        os.chown(path, place.uid, place.gid)
+    path.chmod(place.mode)
+
+
+def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
+    """Move the old parts aside and the new ones into their place; an error undoes all moves. Raises OSError."""
+    with contextlib.ExitStack() as undo:
+
+        def move(source: Path, target: Path) -> None:
+            os.rename(source, target)
+            undo.callback(os.rename, target, source)
+
+        if aside is not None:
+            aside.mkdir(mode=0o700)
+            undo.callback(aside.rmdir)
+        for part in PARTS:
+            if aside is not None and _holds_files(home / part):
+                move(home / part, aside / part)
+            elif (home / part).is_dir():
+                _remove_empty(home / part)
+        for part in PARTS:
+            if (staging / part).exists():
+                move(staging / part, home / part)
+        undo.pop_all()
+
+
+def _holds_files(path: Path) -> bool:
+    """Return whether a path is or has anything other than empty folders."""
+    if not path.is_dir() or path.is_symlink():
+        return os.path.lexists(path)
+    return any(
+        names or any(os.path.islink(f"{root}/{name}") for name in folders) for root, folders, names in os.walk(path)
+    )
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a folder that has only empty folders."""
+    for root, _, _ in os.walk(path, topdown=False):
+        _remove_if_empty(Path(root))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
