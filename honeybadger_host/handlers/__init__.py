@@ -50,7 +50,7 @@ from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
-from honeybadger_host.work.arrivals import Arrivals
+from honeybadger_host.work.messages import Arrivals
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutral
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
-from honeybadger_host.work.arrivals import Arrivals
-from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages
+from honeybadger_host.work.messages import Arrivals, Message, MessagesRead, dump_message, members_of, read_messages
 
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 _READ_AT_ONCE: Final = 2

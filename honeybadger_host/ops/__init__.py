@@ -2,8 +2,7 @@
 
 May import everything below it in the order of docs/architecture.md.
 
-Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `page`, `status`,
-`metrics`; `forget_plan`, `forget_derived`, `forget` and `residue`; the folder `doctor/`; `archive`, `backup`,
-`restore`; `systemd`; `tokens`; `operator_client` (commands ask the host with it), `gist` (a change on one line),
-`findings` and `faults` (of a status).
+Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `page`, `status`, `metrics`;
+`forget_plan`, `forget` and `residue`; `findings` and the folder `doctor/`; `archive` and `backup`; `systemd`; `tokens`;
+`operator_client` (commands ask the host with it), `gist` (a change on one line).
 """

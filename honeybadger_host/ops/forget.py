@@ -114,21 +114,18 @@ class Forgetter:
         begun = read_forgetting(self._journal.path)
         self.is_interrupted = begun is not None and not begun.is_erased
         """Whether files may lack texts that are still in the journal although no person removed them."""
-        self._gone: tuple[Forgetting, Mapping[str, Any]] | None = None
-        """The plan in the journal and its result, if only its last step is left."""
 
     async def finish(self) -> None:
         """Finish a plan that a stop of the host interrupted, as the first step of a start.
 
-        If its request still waits, that does the last step: only the request has the texts to search for.
+        A request that still waits does that itself: it has the texts to search for.
         """
         async with self._lock:
             try:
-                if (plan := await self._read(read_forgetting, self._journal.path)) is not None:
+                plan = await self._read(read_forgetting, self._journal.path)
+                if plan is not None and not await self._read(os.path.lexists, self._home / request_file(plan)):
                     log.info("forget.resumed", group=plan.group)
-                    self._gone = plan, await self._forget(plan)
-                    if not await self._read(os.path.lexists, self._home / request_file(plan)):
-                        await self._end(plan)
+                    await self._end(plan, plan)
             except (WorldFailed, JournalError) as error:
                 log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
 
@@ -153,15 +150,22 @@ class Forgetter:
                 return await self._looked(plan)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
                 result = await self._end(begun, plan)
-                if _name(begun) == _name(plan):
-                    return result
                 if begun.selector == plan.selector:  # it was refused before it was done
                     await self._pipeline.keep_answer(asked, result)
-                    return result
+            if (kept := await self._read(self._kept, asked)) is not None:
+                return kept
             await self._read(check_is_there, self._home, plan, wanted)
             await self._write(partial(keep_forgetting, plan=plan))
             self._passed("forget.planned")
-            return await self._end(plan)
+            return await self._end(plan, plan)
+
+    def _kept(self, asked: Asked) -> dict[str, Any] | None:
+        """Return the result in the receipt of a request, or None if it is not done."""
+        receipts = self._journal.receipts_of(asked.group, asked.sender, [asked.request_id])
+        if asked.request_id not in receipts:
+            return None
+        result: dict[str, Any] = orjson.loads(receipts[asked.request_id][1])["result"]
+        return result
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
@@ -177,21 +181,20 @@ class Forgetter:
         backups = await self._read(backups_in, self._home)
         return {**went, "left": [one._asdict() for one in left], "backups": backups, "dry_run": False}
 
-    async def _end(self, plan: Forgetting, asked: Forgetting | None = None) -> dict[str, Any]:
-        """Finish a plan, search for remains, and commit the receipt of the request.
+    async def _end(self, plan: Forgetting, asked: Forgetting) -> dict[str, Any]:
+        """Finish a plan, search for remains, and commit the receipt of its request.
 
         Args:
-            asked: the plan of the request that is served now; it has the texts if `plan` no longer has them.
+            asked: the plan of the request that is served now. It has the texts if `plan`, its own, no longer has them.
         """
-        plan, went = self._gone or (plan, await self._forget(plan))
-        self._gone = None
+        is_same = request_file(plan) == request_file(asked)
+        went = await self._forget(plan)
         if not plan.request:
             await self._write(end_forgetting)
             return await self._result(went)
-        known = asked if plan.is_erased and asked is not None and _name(asked) == _name(plan) else plan
+        known = asked if plan.is_erased and is_same else plan
         texts = [*known.asked, *known.parts]
-        own = {request_file(plan), request_file(asked or plan)}
-        left = await scan_apart(self._home, texts, own) if texts else []
+        left = await scan_apart(self._home, texts, {request_file(plan), request_file(asked)}) if texts else []
         if plan.is_erased and not texts:
             left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
         elsewhere = await self._read(self._journal.settle_elsewhere)
@@ -345,10 +348,6 @@ class Forgetter:
 
     async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
-
-
-def _name(plan: Forgetting) -> tuple[str, ...]:
-    return plan.group, plan.sender, plan.request, plan.digest
 
 
 def _asked_in(plan: Forgetting) -> str:

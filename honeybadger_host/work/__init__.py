@@ -2,5 +2,5 @@
 
 May import everything below it in the order of docs/architecture.md.
 
-Reading order: `times`, `due`; `task_files`, `task_states`, `runs`, `scheduler`; `messages`, `arrivals`, `push`.
+Reading order: `times`; `task_files`, `task_states`, `runs`, `scheduler`; `messages`, `push`.
 """

@@ -1,4 +1,4 @@
-"""Messages to the people and agents of a group, one line of JSON each.
+"""Messages to the people and agents of a group, one line of JSON each, and their arrivals.
 
 `data/messages/<group>.jsonl` is a log. Its lines are in the order of their numbers, so a reader finds its place without
 reading all of them. A line that is not a message is skipped.
@@ -6,12 +6,14 @@ reading all of them. A line that is not a message is skipped.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
+import anyio
 import orjson
 import structlog
 from pydantic import Field
@@ -127,3 +129,29 @@ def _lines(fd: int, start: int) -> Iterator[bytes]:
 def _newest_first(fd: int, size: int) -> Iterator[bytes]:
     """Yield the complete lines, the last one first."""
     return (line for _, line in islice(lines_back(fd, size), 1, None))
+
+
+ANY_GROUP: Final = ""  # means every group
+
+
+class Arrivals:
+    """Wakes the readers and pushes that wait for a message of a group."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, anyio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def next(self, group: str) -> anyio.Event:
+        """Return an event that is set at the next message of a group, or of any group. Event loop."""
+        self._loop = asyncio.get_running_loop()
+        return self._next.setdefault(group, anyio.Event())
+
+    def came(self, group: str) -> None:
+        """Announce that a message is in the group's file. Any thread."""
+        if self._loop is not None and (group in self._next or ANY_GROUP in self._next):
+            self._loop.call_soon_threadsafe(self._wake, group)
+
+    def _wake(self, group: str) -> None:
+        for key in (group, ANY_GROUP):
+            if (event := self._next.pop(key, None)) is not None:
+                event.set()

@@ -35,7 +35,6 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnH
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.work.due import due, missed_before
 from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
     TaskFile,
@@ -49,7 +48,7 @@ from honeybadger_host.work.task_files import (
     tasks_folder,
 )
 from honeybadger_host.work.task_states import Event, TaskKey, TaskStates
-from honeybadger_host.work.times import Schedule, next_run
+from honeybadger_host.work.times import Schedule, due, missed_before, next_run
 
 log = structlog.get_logger()
 

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.spool.fairness import QUANTUM, RoundRobin
+from honeybadger_host.spool.spool import QUANTUM, RoundRobin
 
 MOST = 128
 

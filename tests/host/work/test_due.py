@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from honeybadger_host.work.due import MAX_MADE_UP, Due, Missed, due
-from honeybadger_host.work.times import Cron, Once, read_zone
+from honeybadger_host.work.times import MAX_MADE_UP, Cron, Due, Missed, Once, due, read_zone
 
 HOURLY = Cron("0 * * * *", read_zone("UTC"))
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
