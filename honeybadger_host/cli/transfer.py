@@ -191,8 +191,8 @@ def restore(
 ) -> None:
     """Restore a home from a backup after checking all of it. Exit code 1: the doctor finds a problem."""
     from honeybadger_host.configuration import environment_home
-    from honeybadger_host.ops.doctor import examine
     from honeybadger_host.ops.archive import restore as restore_
+    from honeybadger_host.ops.doctor import examine
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(lambda: f"restoring {folder}"):

@@ -156,24 +156,6 @@ def test_a_backup_has_the_requests_nobody_has_served_yet(
     assert copy.memory_text().count("- dropped before the backup\n") == 1
 
 
-def test_a_backup_after_a_kill_loses_nothing(
-    make_host: HostFactory, home: Path, client: MakeClient, tmp_path: Path
-) -> None:
-    host: HostProcess = make_host().start()
-    for number in range(20):
-        client().update_memory(f"note {number};")
-    host.kill()  # what is in the WAL only, and in no settled file
-    assert (home / "data/journal.db-wal").stat().st_size > 0
-    (home / "data/journal.db-shm").unlink()
-    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
-    (home / "groups/main/MEMORY.md").unlink()
-    assert run_cli("restore", tmp_path / "b.tar.gz", home=tmp_path / "copy").returncode == 0
-    copy = make_host(home=tmp_path / "copy").start()
-    assert copy.events("recovery.finished")
-    memory = (tmp_path / "copy/groups/main/MEMORY.md").read_text()
-    assert [memory.count(f"- note {number};\n") for number in range(20)] == [1] * 20
-
-
 def test_a_home_that_is_served_is_not_restored_over(host: HostProcess, home: Path, tmp_path: Path) -> None:
     assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
     assert "is served by" in cli_error("restore", tmp_path / "b.tar.gz", "--force", home=home, code=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.flows.world import SetClock, ask
-from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 from tests.people import settle
 
 YEAR = 365 * 86_400
@@ -60,21 +59,6 @@ def test_receipts_and_replies_survive_clock_changes(
     host.stop()
 
 
-def test_unfinished_files_survive_a_clock_set_forward(
-    clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
-    clock.set(YEAR)
-    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.02}
-    host = make_host(settings, env=clock.env).start()
-    temporary = stranger.root / "tmp" / "slow.tmp"
-    temporary.write_bytes(request("slow", content="slow."))
-    stranger.note("a", "a.")
-    host.wait_for_event("house.kept")  # what is too old went: the kernel stamps files by its own clock
-    temporary.rename(stranger.requests / "slow.json")
-    wait_for(lambda: stranger.memory_text().count("- slow.\n") == 1)
-    host.stop()
-
-
 def test_a_clock_behind_the_journal_is_reported_at_start(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
@@ -89,23 +73,6 @@ def test_a_clock_behind_the_journal_is_reported_at_start(
     _ask_again(stranger, "a")
     doctor = run_cli("doctor", home=home)
     assert re.search(r"warning   clock: (364 days 23 hours|365 days) behind the journal's last change", doctor.stdout)
-    host.stop()
-
-
-def test_replies_from_the_future_are_removed_in_their_time(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
-    """As of a clock that was wrong when they were written."""
-    host = make_host().start()
-    ask(stranger, "a")
-    host.stop()
-    future = time.time() + YEAR
-    os.utime(stranger.replies / "a.json", (future, future))
-    brief = make_host({"ipc.reply_ttl_seconds": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}).start()
-    wait_for(lambda: stranger.peek("a") is None)
-    brief.stop()
-    host.start()  # it leaves the reply there until it is seen
-    _ask_again(stranger, "a")
     host.stop()
 
 

@@ -273,18 +273,6 @@ def test_a_program_delegates_too_and_repeats_safely(make_host: HostFactory, home
         client.delegate_to_agent("router", "x")
 
 
-def test_a_task_whose_turn_is_over_is_not_begun(make_host: HostFactory, home: Path) -> None:
-    plays(home, "router", {"text": "unused"}, delegates_to=("cook",))
-    plays(home, "cook", {"fails": "nobody waits for it"})
-    make_host().start()
-    router = RawSender(home, sender="router").make()
-    name = "a1.0123456789ab.1.0"
-    payload = {"agent": "cook", "task": "a menu", "timeout_seconds": 1}
-    reply = router.ask(name, request(name, "delegate_to_agent", payload=payload))
-    assert_refused(reply, "conflict", says="the turn that asked for this is over")
-    assert delegations(home) == []
-
-
 def test_a_scheduled_run_delegates_and_counts_all_costs(make_host: HostFactory, home: Path) -> None:
     plays(
         home,

@@ -493,15 +493,6 @@ def test_a_group_whose_folder_is_gone_is_forgotten(home: Path, make_host: HostFa
         assert (found["left"], files_with(home, b"alnut")) == ([], [])
 
 
-def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    make_host(AT_ONCE).start()
-    longest = "s" * 100
-    turn = {"role": "user", "content": "the harvester ordered walnut planks"}
-    assert stranger.ask("t1", request("t1", "append_turn", session=longest, payload=turn))["ok"]
-    assert forget(home, "--session", longest)["changes"] == {"session": 1, "turn": 1}
-    assert "walnut" not in (home / f"data/sessions/main/{longest}.jsonl").read_text()
-
-
 def texts_of(home: Path) -> Sequence[str]:
     """Return the lines of what the group remembers: notes, entries and turns."""
     folder = home / "groups" / "main"

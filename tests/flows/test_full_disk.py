@@ -163,26 +163,6 @@ def test_a_reply_without_space_is_written_later(
     host.stop()
 
 
-def test_an_unsigned_lock_on_a_full_disk_is_reported(
-    home: Path, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
-) -> None:
-    fault = fault_of("write", "host.lock", errno.ENOSPC)
-    host = make_host(env=fault.env).start()
-    stranger.do("before", content="before")
-    host.stop()
-    signed = (home / "data" / "host.lock").read_bytes()
-    fault.begin()
-    assert host.launch().wait() == 8
-    last = host.log_text().splitlines()[-1]
-    assert last.startswith(f"honeybadger-host: cannot sign {home}/data/host.lock: No space left on device; free some")
-    assert "Traceback" not in host.log_text()
-    assert (home / "data" / "host.lock").read_bytes() == signed  # it names the journal that must be there
-    fault.end()
-    host.start()
-    stranger.do("after", content="after")
-    host.stop()
-
-
 def test_a_read_only_disk_acknowledges_nothing(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:

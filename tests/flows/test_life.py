@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -123,29 +122,6 @@ def test_open_work_after_the_grace_continues_at_next_start(make_host: HostFactor
     wait_for(lambda: not os.listdir(stranger.requests))
 
 
-SLOW_TO_WATCH = """
-import time
-from pathlib import Path
-from honeybadger_host.spool import watcher
-add = watcher._InotifyBackend.add
-def slow(backend, folder, *more, **options):
-    if "/late" in folder:
-        Path(folder, ".adding").touch()
-        time.sleep(0.5)
-    return add(backend, folder, *more, **options)
-watcher._InotifyBackend.add = slow
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
-def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home: Path) -> None:
-    host = make_host(source=SLOW_TO_WATCH).start()
-    late = [RawSender(home, "main", f"late-{number}").make() for number in range(3)]
-    wait_for(lambda: any((sender.requests / ".adding").exists() for sender in late))
-    host.stop()
-    assert not host.events("watch.failed")
-
-
 LOOKS_SLOWLY = """
 import os, time
 from honeybadger_host.spool.spool import Spool
@@ -218,14 +194,6 @@ def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: M
     (host.home / "data" / "hang").unlink()
     wait_for(lambda: len(host.notifications.poll()) > heard)
     assert client().ping().protocol == 1
-    host.stop()
-
-
-def test_a_socket_nobody_listens_on_is_no_obstacle(home: Path, make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host()
-    host.notifications.close()
-    host.launch()
-    assert client(timeout_seconds=60).ping().protocol == 1
     host.stop()
 
 
@@ -411,10 +379,6 @@ def test_log_shows_changes_without_control_characters(
     assert turn.isprintable()
     (row,) = cli_json("log", "main", "--kind", "turn", "--limit", "1", home=host.home)
     assert (row["seq"], row["sender"], row["kind"]) == (2, "user", "turn")
-
-
-def test_the_log_of_a_new_home_is_not_found(home: Path) -> None:
-    assert "no journal yet" in cli_error("log", "main", home=home, code=9)
 
 
 def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, stranger: RawSender) -> None:

@@ -134,24 +134,3 @@ def test_uncollected_replies_make_room_and_can_be_repeated(make_host: HostFactor
     again = stranger.ask("000", request("000", content="note 0"))
     assert (again["ok"], len(notes(stranger))) == (True, 100)
     assert host.wait_for_event("replies.trimmed")["sender"] == "stranger"
-
-
-def test_bytes_of_uncollected_replies_are_limited_across_starts(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender
-) -> None:
-    host = make_host(
-        {"spool.rate_limits.KEPT_REPLY_BYTES": 100_000, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.2}
-    ).start()
-    client().update_memory("x" * 9000)
-    for part in range(2):
-        for number in range(8):
-            stranger.drop(f"{part}{number}", request(f"{part}{number}", "read_group_files", payload={}))
-        stranger.reply(f"{part}7")
-        host.restart()
-
-    def kept() -> int:
-        return sum(len(stranger.peek(name.removesuffix(".json")) or b"") for name in os.listdir(stranger.replies))
-
-    wait_for(lambda: kept() <= 100_000, what="the oldest went")
-    assert (stranger.replies / "17.json").exists()
-    assert kept() > 75_000

@@ -16,7 +16,7 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import MessagesResult
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import processor_seconds
-from tests.hosting import AGENT, PATIENCE, RawSender, assert_refused, request, run_agent, status_of, wait_for
+from tests.hosting import AGENT, PATIENCE, RawSender, assert_refused, request, run_agent, wait_for
 from tests.terminal import Terminal
 
 
@@ -109,13 +109,6 @@ def test_a_waiting_reader_is_answered_by_message_or_timeout(member: MakeClient) 
     waiting.join(PATIENCE)
     assert [texts(one) for one in got] == [["for all"]]
     wait_for(lambda: not os.listdir(ann.mailbox.root / "requests"))
-
-
-def test_the_time_of_a_waiting_reader_is_no_latency(make_host: HostFactory, home: Path) -> None:
-    make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
-    assert SyncClient(home, "main", "ann").get_messages(0, wait_seconds=1).messages == []
-    status = wait_for(lambda: (found := status_of(home))["requests"]["total"] and found)
-    assert status["latency"] == {}
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])

@@ -256,27 +256,3 @@ def test_an_impossible_target_is_named_and_delays_nobody(make_host: HostFactory,
     SyncClient(home, "main", "ann").send_message("two")
     wait_for(lambda: "two" in (home / "pushed").read_text())
     assert host.is_running
-
-
-def test_a_message_costs_a_webhook_no_reading_of_certificates(
-    make_host: HostFactory, home: Path, receiver: Receiver
-) -> None:
-    """To read them takes 33 ms."""
-    configure(home, webhook=receiver.url)
-    make_host(QUICK, source=NOTES_READING, env={"HOME_OF_TEST": str(home)}).start()
-    ann = SyncClient(home, "main", "ann", timeout_seconds=50)
-    for number in range(10):
-        ann.send_message(f"number {number}")
-    wait_for(lambda: "number 9" in receiver.texts)
-    assert len(read(home / "reading")) <= 1
-
-
-NOTES_READING = """
-import os, ssl
-load = ssl.SSLContext.load_verify_locations
-def noted(self, *more, **options):
-    with open(os.environ["HOME_OF_TEST"] + "/reading", "a") as file:
-        file.write("x")
-    return load(self, *more, **options)
-ssl.SSLContext.load_verify_locations = noted
-"""

@@ -18,12 +18,9 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.files.safe_files import Changing, Incoming, NotRegular, open_folder, read_incoming
-from honeybadger_host.spool.dead_letters import DeadLetters
-from honeybadger_host.spool.inbox import OpenInbox
+from honeybadger_host.files.safe_files import Changing, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.fuzz.fuzzed_host import FuzzedHost
 from tests.hosting import HostProcess, RawSender, wait_for
 
 WAYS: Final = ("link", "hard", "fifo", "unlink")
@@ -217,26 +214,3 @@ def test_a_host_that_follows_links_is_caught(make_host: HostFactory, home: Path,
     mallory = RawSender(home, "main", "mallory").make()
     with racing(racer, "link", mallory, secret, 16):
         wait_for(lambda: _written_by(host, mallory), what="the racer to win")
-
-
-def test_a_changing_large_file_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file over the limit is opened twice, the second time for its dead letter."""
-    large = b"[" + b" " * 300_000 + b"]"
-    with FuzzedHost(tmp_path / "fuzzed") as host:
-        host.ask(b"[]")
-        was = DeadLetters.read_for
-
-        def swapped(room: DeadLetters, opened: OpenInbox, name: str) -> Incoming:
-            path, aside = host.box / "requests" / name, host.box / "tmp" / name
-            path.rename(aside)
-            path.write_bytes(SECRET * 2000)
-            try:
-                return was(room, opened, name)
-            finally:
-                aside.rename(path)
-
-        monkeypatch.setattr(DeadLetters, "read_for", swapped)
-        host.ask(large)
-        kept = [path.read_bytes() for path in (host.home / "data" / "dead").rglob("x*.json")]
-    assert not any(SECRET in data for data in kept)
-    assert [data for data in kept if len(data) > 200_000] == [large[:262_145]]

@@ -151,21 +151,6 @@ def test_a_waiting_turn_is_withdrawn_and_never_begins(
     assert [text for role, _, text in said(RawSender(home)) if role == "user"] == ["slowly", "hello"]
 
 
-def test_a_finished_turn_cannot_be_stopped(host: HostProcess, client: SyncClient, aside: Aside) -> None:
-    client.chat("hello", request_id="a1")
-    for turn in ("a1", "nothing"):
-        with pytest.raises(NotFound, match="it was answered, taken back, or never sent"):
-            client.stop_turn(turn)
-    with pytest.raises(NotFound, match="no turn runs"):
-        client.stop_turn()
-    answer = ask(client, aside, "slowly", "a2", "two")
-    stops = [aside(client.stop_turn, "a2") for _ in range(2)]
-    assert "stopped" in [stop.result().state for stop in stops if stop.exception() is None]
-    assert answer.result().content.count("(Stopped here") == 1
-    with pytest.raises(NotFound):
-        client.stop_turn("a2")
-
-
 async def test_nobody_stops_the_turn_of_another_but_the_operator(
     host: HostProcess, home: Path, client: SyncClient, aside: Aside
 ) -> None:

@@ -172,17 +172,6 @@ def test_a_run_resumed_after_a_kill_names_missed_ones(make_host: HostFactory, ho
     assert (run - last, last - first) == (timedelta(hours=1), timedelta(hours=3))
 
 
-def test_a_task_due_before_its_record_is_written_runs(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    make_host({**script(home, *MODEL), **QUICK}).start()
-    accepted = 0
-    for number in range(40):
-        at = (datetime.now(UTC) + timedelta(milliseconds=3 + number % 15)).isoformat()
-        payload = {"name": f"t{number}", "description": "greet", "schedule_type": "once", "run_at": at}
-        accepted += stranger.ask(f"t{number}", request(f"t{number}", "schedule_task", payload=payload))["ok"]
-    wait_for(lambda: len(records(home, "main", "done", "missed")) == accepted)
-    assert records(home, "main", "missed") == []
-
-
 def test_clock_jumps_double_no_run_and_report_missed_ones(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
@@ -347,17 +336,6 @@ def test_a_run_gets_the_newest_ten_turns(make_host: HostFactory, stranger: RawSe
         found = heard()
         assert found == list(range(found[0], 14))
         assert 2 <= len(found) < 10
-
-
-def test_a_new_groups_task_is_seen_without_file_events(make_host: HostFactory, home: Path) -> None:
-    make_host({**script(home, *MODEL), "tasks.least_seconds": 1, "ipc.watch": False}).start()
-    for group in ("new", "newer"):
-        began = time.monotonic()
-        path = put(home, "first", group)
-        wait_for(lambda group=group: records(home, group, "done"))  # type: ignore[misc]
-        assert time.monotonic() - began < 20  # all files are looked at after 60 s only
-        path.unlink()
-    wait_for(lambda: status_of(home)["tasks"]["known"] == 0)
 
 
 def test_due_tasks_do_not_wait_for_a_full_scan(make_host: HostFactory, home: Path) -> None:

@@ -6,8 +6,6 @@ import errno
 import itertools
 import json
 import os
-import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +17,10 @@ from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.wire import StreamLine
 from tests.commands import cli_json
 from tests.conftest import HostFactory, MakeClient
-from tests.endpoint import Answer, Asked, openai, served
+from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
 from tests.hosting import (
-    PATIENCE,
     HostProcess,
     RawSender,
     assert_refused,
@@ -231,29 +228,6 @@ def test_groups_and_tools_do_not_wait_for_turns(make_host: HostFactory, home: Pa
     assert slow.peek("a1") is None
 
 
-def test_no_more_turns_run_at_once_than_may(make_host: HostFactory, home: Path) -> None:
-    senders = [RawSender(home, f"g{number}").make() for number in range(5)]
-    two, begun, ended = threading.Event(), list[Asked](), list[Asked]()
-    most: list[int] = []
-
-    def think(asked: Asked) -> Answer:
-        begun.append(asked)
-        most.append(len(begun) - len(ended))
-        if len(begun) == 2:
-            two.set()
-        two.wait(PATIENCE)
-        time.sleep(0.2)  # in which others would begin
-        ended.append(asked)
-        return openai(ModelSaid("Hello to you."))
-
-    with served(think) as endpoint:
-        for sender in senders:
-            sender.say("a", "hello")  # the same in each group: what has one name there is not one turn
-        make_host({**endpoint.settings, "turns.at_once": 2}).start()
-        assert [sender.reply("a").get("error") for sender in senders] == [None] * 5
-    assert max(most) == 2
-
-
 # ----------------------------------------------------------------------------------------------------------- looking on
 
 
@@ -311,14 +285,6 @@ def test_thinking_streamed_in_odd_pieces_costs_no_answer(make_host: HostFactory,
     with served(lambda _: openai(ModelSaid(""), pieces_of_text=pieces)) as endpoint:
         make_host(endpoint.settings).start()
         assert stranger.chat("a1", "hello")["result"]["content"] == "Visible answer"
-
-
-def test_a_thought_that_takes_all_tokens_says_so(make_host: HostFactory, stranger: RawSender) -> None:
-    with served(lambda _: openai(ModelSaid("<think>Let me see"), finish="length")) as endpoint:
-        settings = {**endpoint.settings, "model.max_output_tokens": 16}
-        make_host(settings).start()
-        content = stranger.chat("a1", "hello")["result"]["content"]
-        assert content == "The model gave no text.\n(Cut here: the answer was longer than 16 tokens.)"
 
 
 def test_thinking_that_another_agent_appends_is_taken_out_too(host: HostProcess, client: MakeClient) -> None:

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import AT_ONCE, HostProcess, RawSender, status_of, wait_for
-from tests.people import grow_old
+from tests.hosting import HostProcess, RawSender, status_of, wait_for
 
 
 def _ask(sender: RawSender, number: int) -> float:
@@ -136,25 +135,3 @@ def test_a_box_turned_upside_down_disturbs_nobody(make_host: HostFactory, strang
     wait_for(lambda: _is_gone(stranger.root))
     stranger.make()
     _ask(stranger, 1)
-
-
-def test_a_groups_files_may_be_removed_while_served(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender
-) -> None:
-    host = make_host({**AT_ONCE, "ops.status.STATUS_SECONDS": 0.1}).start()
-    agent = client()
-    agent.update_memory("before")
-    agent.append_turn("user", "hello")
-    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 3)
-    grow_old()
-    shutil.rmtree(stranger.memory.parent)
-    shutil.rmtree(stranger.home / "data" / "sessions" / "main")
-    files = agent.read_group_files()
-    assert (files.persona, files.memory) == (None, None)
-    assert agent.get_history().text == ""
-    agent.update_memory("after")
-    agent.append_turn("user", "again")
-    wait_for(lambda: stranger.memory.exists() and "- after" in stranger.memory_text())
-    host.restart()
-    assert [line for line in stranger.memory_text().splitlines() if line.startswith("-")] == ["- after"]
-    assert [message.content for message in agent.get_history().messages] == ["again"]

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.errors import HostError, SettingsError, may_clear
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_text
@@ -95,28 +94,6 @@ def test_with_too_many_open_files_the_host_waits(spare: int, make_host: HostFact
         assert _count(stranger, name) == 1
     assert len(host.events("inbox.found")) == 1  # it was there all the time
     wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 21)
-    host.stop()
-
-
-def test_an_unopenable_file_is_not_taken_for_durable(
-    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
-) -> None:
-    fault = fault_of("open", "MEMORY.md", errno.EMFILE)
-    settings: dict[str, object] = {
-        "ops.status.STATUS_SECONDS": 0.1,
-        "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
-    }
-    host = make_host(settings, env=fault.env).start()
-    ask(stranger, "before")
-    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 1)
-    fault.begin()
-    ask(stranger, "during")
-    host.wait_for_event("journal.waiting")
-    wait_for(lambda: fault.count() > 5)
-    assert status_of(stranger.home)["journal"]["projected_seq"] == 1
-    assert len(host.events("journal.waiting")) == 1
-    fault.end()
-    wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 2)
     host.stop()
 
 
@@ -285,28 +262,6 @@ def test_a_transient_fault_ends_a_start_with_code_8(
     ask(stranger, "after")
     assert _count(stranger, "after") == 1
     host.stop()
-
-
-@pytest.mark.parametrize(
-    "error",
-    [OSError(number, "") for number in (errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)]
-    + [OSError(number, "") for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)],
-    ids=lambda error: errno.errorcode[error.errno],
-)
-def test_transient_faults_are_known_by_their_cause(error: OSError) -> None:
-    def wrapped() -> HostError:
-        try:
-            try:
-                raise error
-            except OSError:
-                raise SettingsError("it cannot be read") from None
-        except SettingsError as failed:
-            return failed
-
-    assert may_clear(error)
-    assert may_clear(wrapped())
-    assert not may_clear(PermissionError(errno.EACCES, ""))
-    assert not may_clear(SettingsError("a wrong name"))
 
 
 def test_a_program_that_opens_the_journal_takes_nothing(

@@ -116,18 +116,6 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
     assert value() == other
 
 
-def test_an_overridden_wrong_value_does_no_harm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(folder, "[ipc]\nsweep_seconds = 'often'\n")
-    monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "seldom")
-    assert load_settings(folder, {"ipc.sweep_seconds": 2}).settings.ipc.sweep_seconds == 2
-
-
-def test_variables_of_the_clients_are_no_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "GROUP", "SENDER", "SESSION", "BOX"):
-        monkeypatch.setenv(f"HONEYBADGER_{name}", "x")
-    assert dict(values(load_settings(folder).settings)) == DEFAULTS
-
-
 # -------------------------------------------------------------------------------------------------------- unknown names
 
 
@@ -188,12 +176,6 @@ def test_a_removed_setting_says_what_to_do(name: str, folder: Path, monkeypatch:
         load_settings(folder)
 
 
-@pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
-def test_an_unknown_flag_suggests_the_nearest(folder: Path, name: str, near: str) -> None:
-    message = refused(folder, {name: "1"})
-    assert message.startswith(f"--set: there is no setting {name}; did you mean {near}")
-
-
 # --------------------------------------------------------------------------------------------------------- wrong values
 
 
@@ -202,14 +184,6 @@ def test_a_wrong_value_names_setting_file_and_value(folder: Path) -> None:
     assert refused(folder) == (
         f"setting ipc.sweep_seconds ({path}) is 0: Input should be greater than or equal to 0.01"
     )
-
-
-def test_a_wrong_value_in_the_environment_names_the_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(folder, "[log]\nlevel = 'debug'\n")
-    monkeypatch.setenv("HONEYBADGER_LOG__LEVEL", "loud")
-    message = refused(folder)
-    assert message.startswith("setting log.level (environment HONEYBADGER_LOG__LEVEL) is 'loud': ")
-    assert "'debug', 'info', 'warning' or 'error'" in message
 
 
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e400"])
@@ -299,11 +273,6 @@ def test_targets_of_messages_are_tables_of_the_file(folder: Path) -> None:
 def test_a_wrong_message_target_is_refused_with_its_fault(folder: Path, members: str, says: str) -> None:
     write(folder, f"[[messages.push]]\n{members}\n")
     assert says in refused(folder)
-
-
-def test_a_folder_instead_of_the_file_is_an_error(folder: Path) -> None:
-    (folder / CONFIG_FILE).mkdir()
-    assert "cannot be read: " in refused(folder)
 
 
 # ------------------------------------------------------------------------------------------------------------- the file

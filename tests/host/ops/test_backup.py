@@ -10,7 +10,6 @@ import os
 import resource
 import stat
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -182,22 +181,6 @@ def test_a_restore_gives_files_back_to_their_owners(full_home: Path, tmp_path: P
             assert (status.st_uid, status.st_gid) == ((4002, 4002) if is_box else host), path
 
 
-@needs_root
-def test_without_root_files_become_the_callers(full_home: Path) -> None:
-    os.chown(full_home / "data/ipc/main/bee/requests", 4002, 4002)
-    with tempfile.TemporaryDirectory() as open_to_all:
-        os.chmod(open_to_all, 0o777)
-        archive = Path(open_to_all) / "b.tar.gz"
-        back_up(full_home, archive, now=NOW)
-        archive.chmod(0o644)
-        os.seteuid(4001)
-        try:
-            restore(archive, Path(open_to_all) / "copy", now=NOW)
-        finally:
-            os.seteuid(0)
-        assert {path.stat().st_uid for path in Path(open_to_all, "copy").rglob("*")} == {4001}
-
-
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -252,14 +235,6 @@ def test_a_home_with_files_is_replaced_only_by_force(full_home: Path, tmp_path: 
     assert "tea ☕" in (full_home / "groups/main/MEMORY.md").read_text()
     assert (full_home / ".git/HEAD").exists()
     assert not list(full_home.glob(".restore-*"))
-
-
-def test_empty_folders_are_no_obstacle(full_home: Path, tmp_path: Path) -> None:
-    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
-    (tmp_path / "copy/data/ipc/main").mkdir(parents=True)
-    (tmp_path / "copy/groups").mkdir()
-    assert restore(tmp_path / "b.tar.gz", tmp_path / "copy", now=NOW).aside is None
-    assert (tmp_path / "copy/data/journal.db").exists()
 
 
 def test_an_exchange_that_fails_halfway_is_taken_back(

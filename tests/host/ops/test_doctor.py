@@ -19,8 +19,7 @@ from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
 from tests.endpoint import listening
-from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
-from tests.terminal import Terminal
+from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 
 def _found(home: Path, check: str) -> Finding:
@@ -198,30 +197,3 @@ def test_problems_stand_last_above_their_number(home: Path) -> None:
     assert lines[-1] == "1 problem, 0 warnings"
 
 
-def test_levels_are_coloured_unless_no_color(home: Path, tmp_path: Path) -> None:
-    for env, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
-        with Terminal([*PLAIN, "doctor", "--home", str(home)], tmp_path, env) as terminal:
-            terminal.wait_for("dead letters: none")
-            assert (b"\x1b[32mok" in terminal.raw) is is_coloured
-    assert "\x1b" not in run_cli("doctor", home=home).stdout
-
-
-SLOW_CHECK = """
-import time
-from honeybadger_agent.cli import terminal
-from honeybadger_host.ops import doctor
-terminal._SILENT_SECONDS = 0.1
-def many_entries(home):
-    while not (home / "go-on").exists():
-        time.sleep(0.01)
-    yield doctor.Finding("entries", "ok", "done")
-doctor.CHECKS = (many_entries,)
-"""
-
-
-def test_progress_appears_on_a_terminal_and_goes(home: Path, tmp_path: Path) -> None:
-    with Terminal([*PLAIN, "--source", SLOW_CHECK, "doctor", "--home", str(home)], tmp_path) as terminal:
-        terminal.wait_for("checking many entries (")
-        (home / "go-on").touch()
-        terminal.wait_for("entries: done")
-        assert "checking" not in terminal.text

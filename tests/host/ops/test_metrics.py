@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -133,20 +132,6 @@ def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, te
         assert text.splitlines()[-1].startswith("honeybadger_resident_memory_bytes ")
     assert stat.S_IMODE(textfile.stat().st_mode) == 0o644
     assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
-
-
-def test_a_vanished_folder_is_reported_and_the_host_continues(
-    make_host: HostFactory, client: MakeClient, tmp_path: Path
-) -> None:
-    (tmp_path / "run").mkdir()
-    file = tmp_path / "run/honeybadger.prom"
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "metrics.textfile": file}).start()
-    wait_for(file.exists, what="the first numbers")
-    shutil.rmtree(tmp_path / "run")
-    assert "No such file" in host.wait_for_event("metrics.failed")["error"]
-    client().update_memory("still here")
-    (tmp_path / "run").mkdir()
-    wait_for(file.exists, what="numbers again")
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

@@ -25,7 +25,6 @@ from honeybadger_host.ops.systemd import (
     user_unit,
     write,
 )
-from honeybadger_host.settings import Life
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]
@@ -87,16 +86,6 @@ def test_what_no_restart_mends_is_not_restarted() -> None:
     given_up = {int(code) for code in options(system_unit())["RestartPreventExitStatus"][0].split()}
     assert given_up == {2, *(error.exit_code for error in (SettingsError, HomeError, JournalError))}
     assert options(user_plan().files[0][1])["RestartPreventExitStatus"] == [" ".join(map(str, sorted(given_up)))]
-
-
-def test_systemd_waits_longer_than_the_host() -> None:
-    assert int(options(system_unit())["TimeoutStopSec"][0]) > Life().grace_seconds
-    assert int(options(user_plan().files[0][1])["TimeoutStopSec"][0]) > Life().grace_seconds
-
-
-def test_a_files_owner_is_the_same_inside_the_service() -> None:
-    for _, text in (*plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True).files, *user_plan().files):
-        assert not options(text).keys() & {"PrivateUsers", "DynamicUser"}
 
 
 def test_the_service_may_write_only_to_its_home() -> None:
@@ -181,13 +170,6 @@ def exposure(unit: Path) -> float:
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_the_exposure_is_at_most_one(is_closed: bool, tmp_path: Path) -> None:
     assert exposure(laid_out(tmp_path, plan_system(SYSTEM_HOME, BARE, is_closed=is_closed))) <= 1.0
-
-
-@needs_systemd
-def test_a_bare_unit_is_rated_as_exposed(tmp_path: Path) -> None:
-    """Else the test above would show nothing."""
-    (tmp_path / UNIT.name).write_text("[Service]\nExecStart=/bin/true\n")
-    assert exposure(tmp_path / UNIT.name) > 9
 
 
 @needs_systemd
@@ -327,16 +309,6 @@ def test_without_systemd_a_user_service_prints_its_commands(tmp_path: Path) -> N
     assert "loginctl enable-linger" in done.stdout
     assert serves(unit, tmp_path / "honey", tmp_path) is not None
     assert serves(unit, tmp_path / "other", tmp_path) is None
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "etc").write_text("a file where a folder should be")
-    with pytest.raises(HostError, match=r"cannot write .*/etc/systemd/system/honeybadger-host.service: "):
-        write(plan_system(SYSTEM_HOME, SYSTEM_COMMAND), tmp_path)
-
-
-def test_own_and_closed_exclude_each_other(tmp_path: Path) -> None:
-    assert install("--user", "--closed", "--dry-run", folder=tmp_path).returncode == 2
 
 
 def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:

@@ -57,17 +57,6 @@ def test_the_largest_senders_oldest_letters_make_room(dead: Path) -> None:
     assert [(line["event"], line["sender"], line["letters"]) for line in logs] == [("dead.dropped", "loud", 2)]
 
 
-def test_two_who_have_as_much_give_both(dead: Path) -> None:
-    room = DeadLetters(dead, 800 * KIB)
-    for number in range(51):
-        for sender in ("a", "b"):
-            room.take(*bury(dead, sender, f"{number:02}", 1000 - number))
-    left = [len(stems(dead, sender)) for sender in ("a", "b")]
-    assert sum(left) <= 95
-    assert min(left) > 35
-    assert all("50" in stems(dead, sender) for sender in ("a", "b"))
-
-
 def test_earlier_letters_count_and_dropped_ones_do_not(dead: Path) -> None:
     for number in range(12):
         bury(dead, "a", f"{number:02}", 100 - number)
@@ -265,14 +254,6 @@ def test_a_retry_follows_no_link_of_its_sender(home: Path, requests: Path, tmp_p
         retry_dead(home, find_dead(home, "main/alice/a"))
     assert os.listdir(elsewhere / "requests") == []
     assert find_dead(home, "main/alice/a").data is not None
-
-
-def test_a_retry_writes_nothing_into_the_senders_tmp(home: Path, requests: Path) -> None:
-    tmp = requests.parent / "tmp"
-    tmp.symlink_to("/nowhere")
-    _bury_in(home, "a.json")
-    retry_dead(home, find_dead(home, "main/alice/a"))
-    assert os.listdir(requests) == ["a.json"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

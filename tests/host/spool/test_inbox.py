@@ -13,23 +13,6 @@ from tests.host.places import Place
 # ---------------------------------------------------------------------------------------------------- opening, replying
 
 
-def test_a_box_that_became_a_link_is_not_opened(place: Place, tmp_path: Path) -> None:
-    root = place.sender("main", "mallory")
-    victim = place.sender("main", "victim", "secret.json")
-    boxes = {box.sender: box for box in place.sweep()}
-    root.rename(tmp_path / "away")
-    root.symlink_to(victim)
-    assert place.spool.open(boxes["mallory"]) is None
-
-
-def test_a_missing_replies_folder_is_made_for_its_owner(place: Place) -> None:
-    root = place.sender("main", "alice")
-    (root / "replies").rmdir()
-    (box,) = place.sweep()
-    place.open(box).close()
-    assert stat.S_IMODE((root / "replies").stat().st_mode) == 0o700
-
-
 def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()

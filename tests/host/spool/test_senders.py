@@ -22,10 +22,6 @@ def _write(home: Path, text: str) -> None:
     (home / SENDERS_FILE).write_text(text)
 
 
-def test_without_a_file_there_are_no_senders(home: Path) -> None:
-    assert load_senders(home) == {}
-
-
 def test_an_added_sender_is_listed_with_folders(home: Path) -> None:
     root = add_sender(home, "main", "alice", None)
     assert root == home / "data" / "ipc" / "main" / "alice"
@@ -86,15 +82,6 @@ def test_folders_are_the_senders_and_parents_the_hosts(home: Path) -> None:
     home.chmod(0o750)
     add_sender(home, "main", "alice", AGENT)
     assert stat.S_IMODE(home.stat().st_mode) == 0o751
-
-
-@needs_root
-def test_what_root_makes_belongs_to_the_homes_user(home: Path) -> None:
-    for path in (home, *home.rglob("*")):
-        os.chown(path, 1000, -1)
-    root = add_sender(home, "garden", "alice", AGENT)
-    assert root.stat().st_uid == root.parent.stat().st_uid == 1000
-    assert (home / SENDERS_FILE).stat().st_uid == 1000
 
 
 @needs_root

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool import spool as spool_module
+from honeybadger_host.spool.spool import QUANTUM, RoundRobin
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------------- discovering
@@ -153,16 +157,6 @@ def test_a_long_listing_is_read_in_parts_and_order(place: Place, monkeypatch: py
     assert (len(names), place.spool.pending) == (190, 0)
 
 
-def test_a_box_vanishing_while_listed_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
-    root = place.sender("main", "alice", *(f"{number}.json" for number in range(9)))
-    place.sweep()
-    root.rename(place.ipc / ".alice")
-    place.sweep()
-    assert not place.spool.go_on(0.0)
-    assert (place.take(), place.spool.pending) == ([], 0)
-
-
 def test_a_name_listed_twice_is_taken_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As tmpfs does (Linux 6.18) when others come and go meanwhile."""
     real = os.scandir
@@ -286,14 +280,6 @@ def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
     assert [name for taken in begun for name, inbox in taken if inbox.group == "a"] == ["0.json", "1.json"]
 
 
-def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:
-    place.sender("busy", "a", "1.json")
-    place.sender("free", "a", "1.json")
-    place.sweep()
-    assert [box.group for _, box in place.spool.take(10, except_groups={"busy"})] == ["free"]
-    assert place.take() == ["busy/a/1.json"]
-
-
 def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> None:
     root = place.sender("main", "alice")
     (box,) = place.sweep()
@@ -305,3 +291,54 @@ def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> No
     (root / "replies").unlink()
     place.sweep()
     assert box.complaint is None
+
+
+# ------------------------------------------------------------------------------------------------ shares of a batch
+
+
+MOST = 128
+
+
+def batch(order: RoundRobin, waiting: dict[str, int], most: int = MOST) -> dict[str, int]:
+    """Take a batch out of what waits."""
+    taken: Counter[str] = Counter()
+    for queue, count in order.portions(dict(waiting), most):
+        assert 0 < count <= waiting[queue]
+        taken[queue] += count
+        waiting[queue] -= count
+        if not waiting[queue]:
+            del waiting[queue]
+    return dict(taken)
+
+
+def test_a_newcomer_is_first_beside_a_short_batch() -> None:
+    order, waiting = RoundRobin(), {"flood": 10_000}
+    for _ in range(MOST):
+        batch(order, waiting)
+    assert batch(order, waiting) == {"flood": MOST}
+    for _ in range(3):
+        waiting |= {"ann": 1, "bob": 2}
+        assert list(batch(order, waiting).items()) == [("ann", 1), ("bob", 2)]
+        waiting |= {"ann": 1}
+        assert list(batch(order, waiting).items()) == [("ann", 1), ("flood", QUANTUM)]
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=2), st.integers(1, 50))
+def test_everything_is_taken_in_fair_shares(waiting: dict[str, int], most: int) -> None:
+    order, left, got = RoundRobin(), dict(waiting), Counter[str]()
+    while left:
+        taken = batch(order, left, most)
+        assert 0 < sum(taken.values()) <= most
+        got.update(taken)
+        if len(left) == len(waiting):  # nobody is done yet
+            counts = [got[queue] for queue in left]
+            assert max(counts) - min(counts) <= 2 * QUANTUM
+    assert got == waiting
+
+
+def test_new_senders_without_end_do_not_stop_a_flood() -> None:
+    order, waiting = RoundRobin(), {"flood": 1000}
+    batch(order, waiting)
+    for number in range(10):
+        waiting |= {f"{number}-{each}": QUANTUM for each in range(10)}
+        assert batch(order, waiting).get("flood", 0) >= QUANTUM * (number % 2)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,14 +60,6 @@ def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path) -> No
     watched.ensure(folder)
     (folder / "a.json").write_text("x")
     wait_for(lambda: watched.has(folder, "a.json"))
-
-
-def test_a_name_without_utf8_does_not_end_watching(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder)
-    name = b"\xff\xfe.json".decode(errors="surrogateescape")
-    watched.sees(folder, name)
-    watched.sees(folder, "after.json")
-    assert watched.watcher.is_alive()
 
 
 def test_a_new_folder_is_reported_as_a_whole(watched: Watched, folder: Path) -> None:
@@ -129,14 +120,6 @@ def test_a_remade_folder_is_watched_again(watched: Watched, folder: Path) -> Non
         (folder / name).unlink()
 
 
-def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder)
-    watched.sees(folder, "a.json")
-    before = watched.count(folder)
-    (folder / "a.json").unlink()
-    wait_for(lambda: watched.count(folder) > before)
-
-
 def test_a_box_reports_once_until_looked_into(watched: Watched, tmp_path: Path) -> None:
     box, other = tmp_path / "box", tmp_path / "other"
     for folder in (box, other):
@@ -164,25 +147,6 @@ def test_a_folder_is_watched_once_it_is_listened_to(watched: Watched, tmp_path: 
     wait_for(lambda: watched.count(new) > before)
 
 
-def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder, every=False)
-    for number in range(200):
-        before = watched.count(folder)
-        watched.watcher.listen(str(folder))
-        (folder / f"{number}.json").write_text("x")
-        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
-
-
-def test_a_box_is_watched_again_during_removal(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder, every=False)
-    for number in range(3):
-        watched.watcher._watched[str(folder)][1].is_spent = True  # told of an arrival; the watch ends a moment later
-        watched.watcher.listen(str(folder))
-        before = watched.count(folder)
-        (folder / f"{number}.json").write_text("x")
-        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
-
-
 def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     backend = watched.watcher._backend
@@ -199,22 +163,6 @@ def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path
         before = watched.count(folder)
         (folder / f"{was_told}.json").write_text("x")
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
-
-
-def test_watching_a_vanished_folder_recovers(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder, every=False)
-    watched.watcher.listen(str(folder.parent / "never watched"))
-    before = watched.count(folder)
-    (folder / "a.json").write_text("x")
-    wait_for(lambda: watched.count(folder) > before)
-    (folder / "a.json").unlink()
-    folder.rmdir()
-    watched.watcher.listen(str(folder))
-    folder.mkdir()
-    watched.ensure(folder, every=False)
-    before = watched.count(folder)
-    (folder / "b.json").write_text("x")
-    wait_for(lambda: watched.count(folder) > before)
 
 
 def test_a_dead_watcher_is_rebuilt_and_rescans(watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,48 +199,6 @@ def test_an_obstacle_does_not_stop_watching_other_folders(
     watched.ensure(bad, folder, other)
     watched.sees(bad, "c.json")
     assert watched.watcher.unwatched == 0
-
-
-def test_without_watches_left_the_sweep_takes_over(
-    watched: Watched, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others = [tmp_path / name for name in "abc"]
-    for other in others:
-        other.mkdir()
-    watched.ensure(folder)
-    asked: list[str] = []
-
-    def full(self: object, path: str, hint: Callable[[str], None], *, every: bool) -> object:
-        asked.append(path)
-        raise OSError(errno.ENOSPC, "inotify watch limit reached")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(watcher._InotifyBackend, "add", full)
-        watched.ensure(folder, *others)
-        watched.ensure(folder, *others)
-        assert asked == [str(others[0])]
-        assert watched.watcher.unwatched == 3
-    watched.sees(folder, "still.json")
-    watched.ensure(folder, *others, after=61.0)
-    assert watched.watcher.unwatched == 0
-    watched.sees(others[2], "a.json")
-
-
-def test_a_kernel_without_instances_is_asked_again(
-    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Full:
-        def __init__(self) -> None:
-            raise OSError(errno.EMFILE, "inotify instance limit reached")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(watcher, "InotifyFD", Full)
-        watched.ensure(folder)
-        assert not watched.watcher.is_alive()
-    watched.ensure(folder)
-    assert not watched.watcher.is_alive()
-    watched.ensure(folder, after=61.0)
-    watched.sees(folder, "a.json")
 
 
 def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path) -> None:
