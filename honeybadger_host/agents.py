@@ -52,8 +52,6 @@ PLUMBING: Final = frozenset(
     }
 )
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
-_MAX_BYTES: Final = 65_536  # size limit of an agent's file, in bytes
-_MAX_AGENTS: Final = 1000  # agents of a home that are read
 _NO_FILE: Final = (0, 0, 0)
 _BUILT_IN: Final = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
@@ -199,8 +197,6 @@ def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
                     continue
                 status = entry.stat()
                 stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
-                if len(stamps) == _MAX_AGENTS:
-                    break
     except OSError:
         pass  # the folder is missing, so there are none
     return dict(sorted(stamps.items()))
@@ -230,8 +226,6 @@ def _load(home: Path, agent_id: str) -> Agent:
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
     folder = home / AGENTS_FOLDER / agent_id
     data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
-    if len(data) > _MAX_BYTES:
-        raise ValueError(f"it has {len(data)} bytes, the limit is {_MAX_BYTES}")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from anyio import CancelScope
 
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.memory.served import Served
@@ -129,17 +130,15 @@ class Stop:
 
     Args:
         scope: the turn's answer is made in it; a stop cancels the scope.
-        cancel: cancels the scope.
         by: who asked for it first; empty: nobody.
     """
 
-    scope: AbstractContextManager[object, bool]
-    cancel: Callable[[], object]
+    scope: CancelScope
     by: str = ""
 
     def ask(self, by: str) -> None:
         self.by = self.by or by
-        self.cancel()
+        self.scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)

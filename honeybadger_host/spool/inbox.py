@@ -18,7 +18,6 @@ from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import (
     Incoming,
     Signature,
-    identity_of,
     open_folder,
     open_new,
     read_incoming,
@@ -137,10 +136,6 @@ class OpenInbox:
         fd = open_new(name, within=self.replies_fd)
         _give(fd, self.inbox.uid)
         return fd
-
-    def has_stream(self, stem: str) -> bool:
-        """Return whether anything has the name of this stream."""
-        return identity_of(f"{stem}{STREAM}", within=self.replies_fd) is not None
 
     def remove_stream(self, stem: str) -> None:
         """Remove a turn's stream; if that fails, the expiry of replies removes it later."""

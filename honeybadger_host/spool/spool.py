@@ -30,9 +30,6 @@ from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, 
 log = structlog.get_logger()
 
 _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
-_DISTRUST_SECONDS: Final = 5.0  # at least, between two listings of every folder, even with an unchanged time stamp
-# The same pause as a multiple of the time of a listing, which limits it to 0.5 % of a core: 20,000 folders take 0.4 s.
-_DISTRUST_REST: Final = 200
 
 
 class Spool:
@@ -61,7 +58,6 @@ class Spool:
         """`requests/` and `turns/` of all senders."""
         self._marked: set[str] = set()
         self._is_everywhere = True
-        self._distrust_at = 0.0
         self.looks = 0
         self.sweeps = 0
         self.sweep_cost = 0.0
@@ -135,9 +131,6 @@ class Spool:
         begun = time.thread_time()
         marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         is_everywhere, self._is_everywhere = self._is_everywhere, False
-        is_distrust = is_everywhere and now >= self._distrust_at
-        if is_distrust:
-            self.distrust()
         known = self._folders
         if is_everywhere or not marked <= known.keys():
             self.discover()
@@ -148,8 +141,6 @@ class Spool:
         if is_everywhere:
             self.sweeps += 1
             self.sweep_cost = time.thread_time() - begun
-        if is_distrust:
-            self._distrust_at = now + max(_DISTRUST_SECONDS, _DISTRUST_REST * self.sweep_cost)
 
     def _look_into(self, inbox: Inbox, now: float) -> None:
         if inbox.names or inbox in self._long:
@@ -157,13 +148,6 @@ class Spool:
         else:
             self.listen(inbox.requests)
             self._list(inbox, now)
-
-    def distrust(self) -> None:
-        """Forget which folders did not change: a file system may be wrong about its time stamps."""
-        for unchanged, _ in self._listings.values():
-            unchanged.forget()
-        for inbox in self._folders.values():
-            inbox.empty.forget()
 
     def discover(self) -> None:
         """Find new inboxes and forget removed ones."""

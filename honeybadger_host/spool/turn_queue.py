@@ -42,12 +42,8 @@ class _Running:
 
     asked: Asked
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stop: Stop = field(init=False)
+    stop: Stop = field(default_factory=lambda: Stop(anyio.CancelScope()))
     left: anyio.Event = field(default_factory=anyio.Event)
-
-    def __post_init__(self) -> None:
-        self.stop = Stop(self.answering, self.answering.cancel)
 
     def is_meant(self, stop: StopAsked) -> bool:
         """Return whether a stop is about this turn."""
@@ -189,7 +185,7 @@ class TurnQueue:
                 await running.left.wait()
             if not running.left.is_set():
                 raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
-            state: Literal["stopped", "finished"] = "stopped" if running.answering.cancelled_caught else "finished"
+            state: Literal["stopped", "finished"] = "stopped" if running.stop.scope.cancelled_caught else "finished"
             log.info("turn.stopped", group=stop.group, id=running.asked.request_id, by=stop.by, state=state)
             return StopResult(turn=running.asked.request_id, state=state)
         if stop.turn is None:
@@ -284,29 +280,24 @@ class TurnQueue:
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot)
 
-    def _open_stream(self, inbox: Inbox, stem: str) -> int | None:
+    def _open_stream(self, inbox: Inbox, stem: str) -> int:
         """Make the stream of a turn, then look whether the turn is still wanted.
 
         The order matters: a sender that removes its message and then finds no file of the stream's name knows that the
-        turn never begins. So no turn begins without a file of that name. If the file is not the host's, the answer is
-        not streamed and comes with the reply only.
+        turn never begins.
         Raises Withdrawn, WorldFailed.
         """
         opened = self._spool.open(inbox)
         if opened is None:
             raise WorldFailed(f"{inbox.path} cannot be opened")
-        stream = None
         with contextlib.closing(opened):
             try:
                 stream = opened.open_stream(stem)
             except OSError as error:
-                if not opened.has_stream(stem):
-                    raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
-                log.warning("turn.not_shown", group=inbox.group, sender=inbox.sender, id=stem, error=error.strerror)
+                raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
             if opened.is_gone(f"{stem}.json"):
-                if stream is not None:
-                    os.close(stream)
-                    opened.remove_stream(stem)
+                os.close(stream)
+                opened.remove_stream(stem)
                 raise Withdrawn
             return stream
 

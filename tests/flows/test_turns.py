@@ -246,10 +246,11 @@ def test_an_obstacle_at_the_stream_is_not_written_through(
     victim.write_text("untouched")
     (stranger.replies / "a1.stream").symlink_to(victim)
     os.mkfifo(stranger.replies / "a2.stream")
-    (stranger.replies / "a3.stream").mkdir()
-    for stem in ("a1", "a2", "a3"):
+    for stem in ("a1", "a2"):
         assert stranger.chat(stem, "hello")["ok"]
     assert victim.read_text() == "untouched"
+    (stranger.replies / "a3.stream").mkdir()
+    assert_refused(stranger.chat("a3", "hello"), "unavailable", says="a3.stream cannot be made")
 
 
 # ------------------------------------------------------------------------------------------------------------ thinking

@@ -195,19 +195,6 @@ def test_something_new_makes_a_look_find_what_is_new(place: Place) -> None:
     assert place.take() == ["main/alice/a.json"]
 
 
-def test_new_files_are_found_despite_old_time_stamps(
-    place: Place,
-) -> None:
-    root = place.sender("main", "alice")
-    place.sweep(now=0.0)
-    place.sweep(now=100.0)  # by now the time stamp is believed
-    before = (root / "requests").stat()
-    (root / "requests" / "a.json").write_bytes(b"{}")
-    os.utime(root / "requests", ns=(before.st_atime_ns, before.st_mtime_ns))
-    place.sweep(now=100.1)
-    assert place.take() == ["main/alice/a.json"]
-
-
 def _status(stamp_ns: int) -> os.stat_result:
     values = list(os.stat("/"))
     return os.stat_result((*values, 0.0, 0.0, 0.0, stamp_ns, stamp_ns, stamp_ns))
