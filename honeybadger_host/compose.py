@@ -75,7 +75,7 @@ from honeybadger_host.text.redaction import redact
 from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler, SchedulerUses, wall_clock
-from honeybadger_host.work.task_states import TaskStates
+from honeybadger_host.work.task_files import TaskStates
 from honeybadger_host.work.times import read_cron, read_zone
 
 if TYPE_CHECKING:  # needs an extra

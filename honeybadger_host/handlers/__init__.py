@@ -36,7 +36,7 @@ from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.review import proposals
 from honeybadger_host.handlers.review.waiting import reviewed
-from honeybadger_host.handlers.turns import asking
+from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing
 from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
@@ -179,8 +179,8 @@ def build_table(
         ),
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
-        "stop_turn": asking.stop_turn(runtime.stop, jobs.keep),
-        "chat": asking.chat(turn),
+        "stop_turn": chat_turn.stop_turn(runtime.stop, jobs.keep),
+        "chat": chat_turn.chat(turn),
         "delegate_to_agent": delegation.delegate_to_agent(turn),
         "list_available_agents": delegation.list_available_agents(runtime.agents),
         **tasks.task_table(task_dependencies),

@@ -22,8 +22,7 @@ from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, 
 from honeybadger_host.agents import Agents
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.conversation import prepare_turn
-from honeybadger_host.handlers.turns.asking import chosen
-from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies
+from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies, chosen
 from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.journal.schema import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise

@@ -14,15 +14,13 @@ import anyio.to_thread
 
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.conversation import prepare_turn
-from honeybadger_host.handlers.turns.asking import begun
-from honeybadger_host.handlers.turns.chat_turn import TurnDependencies
+from honeybadger_host.handlers.turns.chat_turn import TurnDependencies, begun
 from honeybadger_host.journal.changes import Added, Change, FileRemoved, WholeFiles, read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.runs import Run, TaskChanged
-from honeybadger_host.work.task_files import TaskFile, task_file
-from honeybadger_host.work.task_states import TaskState, TaskStates
+from honeybadger_host.work.task_files import TaskFile, TaskState, TaskStates, task_file
 
 MOST_TURNS: Final = 10  # newest turns of its session that a run gets at most, within the usual budget (HB7)
 _NOTHING: Final = ("", "NOTHING")

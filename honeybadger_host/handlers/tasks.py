@@ -31,19 +31,22 @@ from honeybadger_host.journal.changes import FileRemoved, FileWritten, WholeFile
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (
+    Event,
     TaskFile,
+    TaskState,
+    TaskStates,
     WrongSchedule,
     blank_member,
     check_id,
     dump_task,
     parse_task,
+    recorded,
     schedule_of,
     shown_schedule,
     task_file,
     tasks_folder,
     tasks_of,
 )
-from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded
 from honeybadger_host.work.times import Once, Schedule, next_run, runs
 
 MOST_TASKS = 100  # tasks of a group; with as many, no other is scheduled

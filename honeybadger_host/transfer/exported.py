@@ -32,7 +32,7 @@ from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import EDIT_KINDS, Receipt, Row
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
-from honeybadger_host.work.task_states import TaskStates
+from honeybadger_host.work.task_files import TaskStates
 
 FORMAT: Final = 1
 MANIFEST: Final = "export.json"

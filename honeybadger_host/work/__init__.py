@@ -2,5 +2,5 @@
 
 May import everything below it in the order of docs/architecture.md.
 
-Reading order: `times`; `task_files`, `task_states`, `runs`, `scheduler`; `messages`, `push`.
+Reading order: `times`; `task_files`, `runs`, `scheduler`; `messages`, `push`.
 """

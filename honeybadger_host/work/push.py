@@ -32,7 +32,7 @@ from honeybadger_host.files.home import MESSAGES_FOLDER
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.settings import Push
 from honeybadger_host.work.messages import ANY_GROUP, Arrivals, Message, members_of, read_messages
-from honeybadger_host.work.task_states import MAX_WHY_LENGTH
+from honeybadger_host.work.task_files import MAX_WHY_LENGTH
 
 log = structlog.get_logger()
 

@@ -13,8 +13,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, without_preparation
 from honeybadger_host.journal.changes import Change, fingerprint, read_whole
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.work.task_files import TaskFile
-from honeybadger_host.work.task_states import Event, TaskState, TaskStates, recorded
+from honeybadger_host.work.task_files import Event, TaskFile, TaskState, TaskStates, recorded
 
 _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
 

@@ -37,7 +37,10 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
+    Event,
     TaskFile,
+    TaskKey,
+    TaskStates,
     WrongSchedule,
     check_id,
     has_tasks,
@@ -47,7 +50,6 @@ from honeybadger_host.work.task_files import (
     task_file,
     tasks_folder,
 )
-from honeybadger_host.work.task_states import Event, TaskKey, TaskStates
 from honeybadger_host.work.times import Schedule, due, missed_before, next_run
 
 log = structlog.get_logger()

@@ -35,7 +35,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
-from honeybadger_host.work.task_states import TaskStates
+from honeybadger_host.work.task_files import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)

@@ -9,7 +9,7 @@ import orjson
 
 from honeybadger_host.journal.changes import Added, FileRemoved
 from honeybadger_host.work.runs import run_id, run_in
-from honeybadger_host.work.task_states import recorded
+from honeybadger_host.work.task_files import recorded
 from tests.host.handlers.room import NOW, Room
 
 DAILY: dict[str, Any] = {

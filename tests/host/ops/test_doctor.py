@@ -195,5 +195,3 @@ def test_problems_stand_last_above_their_number(home: Path) -> None:
     levels = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert levels[-2:] == ["problem", "1"]
     assert lines[-1] == "1 problem, 0 warnings"
-
-
