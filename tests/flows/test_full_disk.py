@@ -182,25 +182,6 @@ def test_a_read_only_disk_acknowledges_nothing(
     host.stop()
 
 
-def test_a_journal_that_cannot_be_written_ends_the_host(
-    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
-) -> None:
-    fault = fault_of(CHANGING_CALLS, "", errno.EROFS)
-    host = make_host(env=fault.env).start()
-    stranger.do("before", content="before")
-    fault.begin()
-    for name in NAMES:
-        stranger.note(name, name)
-    assert host.wait() == 8
-    assert "nothing more can be acknowledged" in host.log_text().splitlines()[-1]
-    assert not [name for name in NAMES if stranger.peek(name)]
-    fault.end()
-    host.stderr.unlink()
-    host.start()
-    _assert_each_stands_once(stranger)
-    host.stop()
-
-
 @needs_mount
 def test_a_start_on_a_read_only_disk_says_so(disk: Path, cramped: HostProcess) -> None:
     host, home = cramped.start(), cramped.home

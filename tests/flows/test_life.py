@@ -122,32 +122,6 @@ def test_open_work_after_the_grace_continues_at_next_start(make_host: HostFactor
     wait_for(lambda: not os.listdir(stranger.requests))
 
 
-LOOKS_SLOWLY = """
-import os, time
-from honeybadger_host.spool.spool import Spool
-discover = Spool.discover
-requests = os.environ["REQUESTS_OF_TEST"]
-def slow(self):
-    discover(self)
-    while os.path.exists(requests + "/../hold") and not os.listdir(requests):
-        open(requests + "/../held", "w").close()
-        time.sleep(0.005)
-Spool.discover = slow
-"""
-
-
-def test_a_request_during_the_stop_waits(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(env={"REQUESTS_OF_TEST": str(stranger.requests)}, source=LOOKS_SLOWLY).start()
-    (stranger.root / "hold").touch()
-    wait_for((stranger.root / "held").exists)  # a look into the boxes is under way
-    host.send_signal(signal.SIGTERM)
-    host.wait_for_event("host.stopping")
-    stranger.note("late", "too late")
-    assert host.wait() == 0
-    assert os.listdir(stranger.requests) == ["late.json"]
-    assert stranger.memory_text() == ""
-
-
 # ------------------------------------------------------------------------------------------------------ telling systemd
 
 
@@ -401,39 +375,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
         assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
 
 
-def test_version_and_help_need_no_home() -> None:
-    assert re.fullmatch(r"honeybadger-host \d+\.\d+\.\d+\n", run_cli("--version").stdout)
-    helped = run_cli("--help")
-    assert helped.returncode == 0
-    assert "5 another host serves it" in " ".join(helped.stdout.split())
-
-
 # ---------------------------------------------------------------------------------------------------------- closed mode
-
-
-def test_in_closed_mode_an_unknown_sender_waits(make_host: HostFactory, stranger: RawSender) -> None:
-    home = stranger.home
-    known = RawSender(home, "main", "known")
-    cli_text("sender", "add", "main", "known", home=home)
-    host = make_host({"ipc.closed": True}).start()
-    assert host.events("host.started")[0]["mode"] == "closed"
-    stranger.note("x", "let me in")
-    known.do("y", content="known")
-    assert stranger.peek("x") is None
-    assert known.memory_text().count("\n- ") == 1
-    assert [event["what"] for event in host.events("inbox.ignored")] == ["'main/stranger'"]
-    cli_text("sender", "add", "main", "stranger", home=home)
-    assert stranger.reply("x")["ok"] is True
-    listed = cli_text("sender", "list", home=home)
-    assert "main/known  uid any  closed mode serves it" in listed
-    rows = {(row["group"], row["sender"]): row for row in cli_json("sender", "list", home=home)}
-    assert rows["main", "stranger"] == {
-        "group": "main",
-        "sender": "stranger",
-        "uid": None,
-        "known": True,
-        "has_folder": True,
-    }
 
 
 def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: Path) -> None:

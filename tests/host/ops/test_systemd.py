@@ -16,13 +16,10 @@ from honeybadger_host.ops.systemd import (
     SYSTEM_HOME,
     Plan,
     check_visible,
-    is_booted,
     plan_system,
     plan_user,
     run,
-    serves,
     show,
-    user_unit,
     write,
 )
 from tests.hosting import run_cli
@@ -111,16 +108,6 @@ def test_closed_mode_adds_capabilities_in_a_drop_in() -> None:
     open_mode = dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND).files)
     assert DROP_IN not in open_mode
     assert "d /var/lib/honeybadger 0700" in open_mode[Path("/etc/tmpfiles.d/honeybadger.conf")]
-
-
-def test_a_user_service_claims_only_what_users_have() -> None:
-    ((path, text),) = user_plan().files
-    assert path == Path("/home/ada/.config/systemd/user/honeybadger-host.service")
-    unit = options(text)
-    assert unit["ExecStart"] == ["%h/venv/bin/honeybadger-host run --home %h/.local/share/honeybadger"]
-    assert unit["WantedBy"] == ["default.target"]
-    wants_root = ("User", "Group", "Protect", "Private", "Capability", "Ambient", "StateDir", "IPAddress", "Device")
-    assert not [name for name in unit if name.startswith(wants_root)]
 
 
 @pytest.mark.parametrize("path", ["/home/ada/hb", "/root/hb", "/tmp/hb", "/var/tmp/hb", "/run/user/7/hb"])
@@ -285,30 +272,6 @@ def test_an_image_gets_the_files_and_runs_nothing(tmp_path: Path) -> None:
         assert found[path.relative_to("/")].read_text() == text
         assert found[path.relative_to("/")].stat().st_mode & 0o777 == 0o644
     assert "  systemctl enable honeybadger-host.service\n" in done.stdout
-
-
-def test_edited_files_are_kept_and_equal_ones_not_rewritten(tmp_path: Path) -> None:
-    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
-    assert len(write(plan, tmp_path)) == 3
-    assert write(plan, tmp_path) == []
-    unit = tmp_path / UNIT.relative_to("/")
-    unit.write_text("mine\n")
-    assert write(plan, tmp_path) == [unit]
-    assert unit.with_name(f"{unit.name}.old").read_text() == "mine\n"
-    assert unit.read_text() == dict(plan.files)[UNIT]
-
-
-@pytest.mark.skipif(is_booted(), reason="would start a service")
-def test_without_systemd_a_user_service_prints_its_commands(tmp_path: Path) -> None:
-    done = install("--user", "--home", tmp_path / "honey", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    unit = user_unit(tmp_path / ".config")
-    assert options(unit.read_text())["ExecStart"][0].endswith("/honeybadger-host run --home %h/honey")
-    assert "systemd does not run here. Where it does, run:\n" in done.stdout
-    assert "  systemctl --user enable honeybadger-host.service\n" in done.stdout
-    assert "loginctl enable-linger" in done.stdout
-    assert serves(unit, tmp_path / "honey", tmp_path) is not None
-    assert serves(unit, tmp_path / "other", tmp_path) is None
 
 
 def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
