@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias, TypeVar
-
-from anyio import CancelScope
 
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.memory.served import Served
@@ -130,15 +129,17 @@ class Stop:
 
     Args:
         scope: the turn's answer is made in it; a stop cancels the scope.
+        cancel: cancels the scope.
         by: who asked for it first; empty: nobody.
     """
 
-    scope: CancelScope
+    scope: AbstractContextManager[object, bool]
+    cancel: Callable[[], object]
     by: str = ""
 
     def ask(self, by: str) -> None:
         self.by = self.by or by
-        self.scope.cancel()
+        self.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,12 @@ class _Running:
 
     asked: Asked
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stop: Stop = field(default_factory=lambda: Stop(anyio.CancelScope()))
+    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stop: Stop = field(init=False)
     left: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.stop = Stop(self.answering, self.answering.cancel)
 
     def is_meant(self, stop: StopAsked) -> bool:
         """Return whether a stop is about this turn."""
@@ -185,7 +189,7 @@ class TurnQueue:
                 await running.left.wait()
             if not running.left.is_set():
                 raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
-            state: Literal["stopped", "finished"] = "stopped" if running.stop.scope.cancelled_caught else "finished"
+            state: Literal["stopped", "finished"] = "stopped" if running.answering.cancelled_caught else "finished"
             log.info("turn.stopped", group=stop.group, id=running.asked.request_id, by=stop.by, state=state)
             return StopResult(turn=running.asked.request_id, state=state)
         if stop.turn is None:
