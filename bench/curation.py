@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.pipeline import Figure
-from honeybadger_host.curation.candidates import Item, alike, identical
+from honeybadger_host.curation.candidates import alike, identical
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.proposal import Operation, Proposal
 
@@ -34,7 +34,7 @@ def bench_curation(_: Path) -> list[Figure]:
     return figures
 
 
-def group_of(count: int) -> list[Item]:
+def group_of(count: int) -> dict[str, str]:
     """Return entries of a small vocabulary, with a name and a number each; every tenth nearly repeats another."""
     chosen = random.Random(7)
     syllables = [(a, b) for a in "bdfgklmprst" for b in "aeiou"]
@@ -46,16 +46,15 @@ def group_of(count: int) -> list[Item]:
         else:
             said = [chosen.choice(words) for _ in range(chosen.randrange(6, 24))]
             texts.append(" ".join([*said, chosen.choice(["Anna", "Ben", "Noor"]), str(chosen.randrange(900))]) + ".")
-    return [Item(f"e{n}", text) for n, text in enumerate(texts)]
+    return {f"e{n}": text for n, text in enumerate(texts)}
 
 
-def a_pass(items: list[Item]) -> None:
+def a_pass(items: dict[str, str]) -> None:
     """Look for candidates, and check a merge for each pair that was found."""
     pairs = [pair.ids for pair in alike(items) if pair.share >= 1] + [ids[:2] for ids in identical(items)]
-    texts = {item.id: item.text for item in items}
-    known = Known(texts=texts, is_person=lambda turn: True, group_size=len(items))
+    known = Known(texts=items, is_person=lambda turn: True, group_size=len(items))
     merges = [
-        Operation(n=n, op="merge", sources=(one, other), result=texts[one])
+        Operation(n=n, op="merge", sources=(one, other), result=items[one])
         for n, (one, other) in enumerate(pairs[:500], 1)
     ]
     asked = Proposal(
@@ -72,7 +71,7 @@ def main() -> None:
     size, kind = int(sys.argv[1]), sys.argv[2]
     items = group_of(size)
     if kind == "template":
-        items = [Item(item.id, f"Setting {n} is for thing {n % 9}.") for n, item in enumerate(items)]
+        items = {name: f"Setting {n} is for thing {n % 9}." for n, name in enumerate(items)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     begin = time.process_time()
     a_pass(items)

@@ -19,7 +19,6 @@ from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import SILENCE_SECONDS, Asker, Budgets
-from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
@@ -166,7 +165,7 @@ def _put_together(
     moved = Moved(home)
     curator = _curator_of(home, settings, memory, agents, models, moved, lambda: pipeline)
     jobs = Jobs(
-        curator.consolidate if curator.consolidates else None,
+        curator.consolidate if curator.uses.memory_window else None,
         curator.dream,
         lambda asked: forgetter.forget(asked),
         lambda asked, result: pipeline.keep_answer(asked, result),
@@ -307,14 +306,13 @@ def _curator_of(
     uses = PassDependencies(
         home,
         asker=asker if has_model else None,
-        directives=Directives(memory.files),
+        files=memory.files,
         change=lambda *change: pipeline().change(*change),
         waiting_groups=lambda: [*pipeline().turn_queue.groups, *moved.current],
         is_agent=lambda name: name in agents.current,
         turn_logs=memory.turn_logs,
         documents=memory.sessions,
         watermarks=memory.watermarks,
-        files=memory.files,
         whole_files=memory.whole_files,
         entry_files=memory.entry_files,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,

@@ -123,7 +123,7 @@ def measured(home: Path, conversations: Sequence[Conversation], name: str) -> st
 
 async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.Random) -> int:
     """Make passes, one group after another; return how many operations were applied."""
-    uses = host.curator._uses
+    uses = host.curator.uses
 
     async def opened() -> ScriptedModel:
         return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)

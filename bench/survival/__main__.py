@@ -20,9 +20,9 @@ from honeybadger_host.curation.asking import WrongAnswer, read_answer
 from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
 from honeybadger_host.curation.consolidation import without_model as by_rules
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.notes import NOTE_ID, NotePlace
 from honeybadger_host.curation.proposal import Proposal, numbered
 from honeybadger_host.curation.said import uncopied
+from honeybadger_host.search.notes import NOTE_ID, NotePlace
 from honeybadger_host.text.turn import Turn
 
 MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only liars and injected texts say

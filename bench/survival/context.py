@@ -21,7 +21,7 @@ from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.curation.asking import Asker, Budgets
-from honeybadger_host.curation.consolidations import Consolidations
+from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.text.turn import Turn
@@ -160,7 +160,7 @@ def _consolidate(home: Path, said: int, *, has_model: bool) -> None:
     async def run() -> None:
         slot = host.pipeline.writer_slot
         asker = Asker(host.journal, lambda: slot, opened, str, Budgets(), max_output_tokens=4096)
-        uses = replace(host.curator._uses, asker=asker if has_model else None)
+        uses = replace(host.curator.uses, asker=asker if has_model else None)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.pipeline.run)
             for language in LANGUAGES:

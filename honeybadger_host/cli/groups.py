@@ -18,7 +18,7 @@ from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, pri
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.curation.notes import NotePlace
+    from honeybadger_host.search.notes import NotePlace
 
 app = typer.Typer()
 
@@ -112,8 +112,8 @@ def notes_rm(call: typer.Context, group: str, note: NoteId, home: Home = None, a
 
 def _notes_of(call: typer.Context, folder: Path, group: str) -> Mapping[str, NotePlace]:
     """Return the notes of a group by id, oldest first. Raises HostError."""
-    from honeybadger_host.curation.notes import notes_of
     from honeybadger_host.files.home import MEMORY
+    from honeybadger_host.search.notes import notes_of
 
     files = asked_of(call, folder, group, "read_group_files", {})
     for problem in files["problems"]:

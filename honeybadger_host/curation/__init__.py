@@ -3,8 +3,8 @@
 May import everything below it in the order of docs/architecture.md. The pure modules take the clock, ids and everything
 they read as arguments.
 
-Reading order, which is that of one pass: `runner` and `consolidations` (the due jobs), `consolidation` (the question,
-and the operations of its answer), `said` (sentences and their copies), `passes` and `asking` (the model is asked, the
-cost booked, the proposal written), `proposal` and `proposal_files`, `gates`, `applying`, `reverting`. The other passes:
-`dreams` with `dream`, `candidates`, `snapshot` and `preferences`; `enrichment`. All use `notes` and `directives`.
+Reading order, which is that of one pass: `runner` (the due jobs), `consolidation` (the turns, the question, and the
+operations of its answer), `said` (sentences and their copies), `passes` and `asking` (what is read, the model is asked,
+the cost booked, the proposal written), `proposal` and `proposal_files`, `gates`, `applying`. The other passes: `dreams`
+with `candidates`; `enrichment`.
 """

@@ -5,7 +5,6 @@ So a host that is killed never pays twice for the answer to a question, and each
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -14,42 +13,43 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
 
 import anyio
 import anyio.to_thread
 import orjson
+import structlog
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError, from_json
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, Prompt, UserSaid
 from honeybadger_agent.turn.thinking import Visible
+from honeybadger_agent.wire.refusals import nearest
 from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.memory.edited import Edited, ModelT, checked
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.text.neutralise import estimate_tokens
 
 # A silent model is given up after this time, since it blocks one of two places; `model.timeout_seconds` replaces it.
 SILENCE_SECONDS = 60.0
-# Kills during one question, or wrong answers about one session, after which the work is done without a model: a model
-# that kills the host, or never answers in the right form, must not be asked for ever.
-ATTEMPTS: Final = 3
 # Accepts line ends in texts, which models write, and keeps `12.10`, the tenth sentence of turn 12, as a text.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 _TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
 
 ResultT = TypeVar("ResultT")
+log = structlog.get_logger()
 
 
 class OverBudget(Exception):
     """A budget does not allow this question today."""
-
-
-class TooOften(Exception):
-    """A question that is not asked again: the host was killed during each attempt."""
 
 
 class WrongAnswer(Exception):
@@ -105,13 +105,11 @@ class Budgets:
             spent: the other calls on the day of `booked`.
         """
         for setting, used, limit in self.used(spent, booked):
-            if booked.tokens > limit:
-                return f"this needs up to {booked.tokens} tokens, and {setting} is {limit}: it waits until that is more"
             if used + booked.tokens > limit:
                 tomorrow = date.fromisoformat(booked.day) + timedelta(days=1)
                 return (
                     f"{used} tokens were used today, this needs up to {booked.tokens}, and {setting} is {limit}: "
-                    f"it waits until {tomorrow} 00:00 UTC"
+                    f"it waits until {tomorrow} 00:00 UTC, or until that is more"
                 )
         return None
 
@@ -137,11 +135,6 @@ class Question:
     def digest(self) -> bytes:
         """SHA-256 of the name, the prompt and the text: a kept answer to another text does not count."""
         return hashlib.sha256(f"{self.name}\0{self.system}\0{self.text}".encode()).digest()
-
-    @property
-    def prompt_digest(self) -> str:
-        """SHA-256 of the prompt."""
-        return hashlib.sha256(self.system.encode()).hexdigest()
 
 
 class Answer(NamedTuple):
@@ -192,24 +185,35 @@ class Asker:
 
         Raises:
             OverBudget, ModelFailed, WorldFailed: ask again later.
-            TooOften: go on without an answer.
         """
-        begun = await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
-        for step in map(orjson.loads, begun.steps):
+        for step in map(orjson.loads, await self.note(question)):
             if "text" in step:
                 return Answer(**step)
+        model = await self._open_model()
+        prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
+        most = Spent(_today(), question.group, question.kind, prompt + self.max_output_tokens)
+        reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
+        if (why := self._budgets.refusal(reserved, most)) is not None:
+            raise OverBudget(why)
+        self._reserved[question.key] = most
         try:
-            if begun.attempts > ATTEMPTS:
-                raise TooOften
-            return await self._asked(question)
-        except (anyio.get_cancelled_exc_class(), OverBudget, ModelFailed, WorldFailed, TooOften):
-            await self._give_up(question)
-            raise
+            said, booked = await self._said(model, question, most, prompt)
+        finally:
+            del self._reserved[question.key]
+        used_in = prompt if said.input_tokens is None else said.input_tokens
+        used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
+        answer = Answer(self._clean(said.text), model.name, used_in, used_out)
+        await self._keep(question, orjson.dumps(answer._asdict()), most._replace(tokens=used_in + used_out - booked))
+        self.tokens[question.kind] += used_in + used_out
+        return answer
 
-    async def note(self, question: Question) -> None:
-        """Keep a question in the journal, so that it is asked later, also after a restart. Raises WorldFailed."""
-        await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
-        await self._give_up(question)
+    async def note(self, question: Question) -> Sequence[bytes]:
+        """Keep a question in the journal, so that it is asked later, also after a restart; return its kept steps.
+
+        Raises WorldFailed.
+        """
+        begun = await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
+        return begun.steps
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
         """Return the questions with this prefix that have no proposal yet. Raises WorldFailed."""
@@ -224,26 +228,6 @@ class Asker:
     async def forget(self, question: Question) -> None:
         """Forget a useless answer: the next attempt asks the model again."""
         await self._write(lambda: self._journal.forget_turn(question.key))
-
-    async def _asked(self, question: Question) -> Answer:
-        model = await self._open_model()
-        prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
-        most = Spent(_today(), question.group, question.kind, prompt + self.max_output_tokens)
-        reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
-        if (why := self._budgets.refusal(reserved, most)) is not None:
-            raise OverBudget(why)
-        self._reserved[question.key] = most
-        try:
-            said, booked = await self._said(model, question, most, prompt)
-        finally:
-            del self._reserved[question.key]
-        text = self._clean(said.text)
-        used_in = prompt if said.input_tokens is None else said.input_tokens
-        used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
-        answer = Answer(text, model.name, used_in, used_out)
-        await self._keep(question, orjson.dumps(answer._asdict()), most._replace(tokens=used_in + used_out - booked))
-        self.tokens[question.kind] += used_in + used_out
-        return answer
 
     async def _said(self, model: Model, question: Question, most: Spent, prompt: int) -> tuple[ModelSaid, int]:
         """Return the answer of a model, and the tokens that are booked for it.
@@ -285,11 +269,6 @@ class Asker:
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
         """Keep a step of a question and book tokens, in one commit. Raises WorldFailed."""
         await self._write(lambda: self._journal.keep_step(question.key, step, spent))
-
-    async def _give_up(self, question: Question) -> None:
-        """End an attempt without counting it: the host was not killed during it."""
-        with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
-            await self._write(lambda: self._journal.give_up_turn(question.key))
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot())
@@ -343,3 +322,58 @@ def _decoded(text: str) -> Any:
 def _as_text(found: re.Match[str]) -> str:
     part = found[0]
     return part.replace("\n", "\\n") if part.startswith('"') else f'"{part}"'
+
+
+# --------------------------------------------------------------------------------------------------------- the prompts
+
+DIRECTIVES_FOLDER: Final = "config/directives"
+DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
+NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
+RULES: Final = "{memory-rules}"  # in a prompt: the rules for what is remembered go there
+
+
+def read_directive(group_files: GroupFiles, name: DirectiveName) -> str:
+    """Return the present prompt with its rules: from its file if that is good, else the built-in one. Any thread."""
+    try:
+        text = _own_text(group_files, name) or built_in(name)
+    except FileProblem as problem:
+        now_what = "mend or remove it; until then the built-in prompt is used"
+        log.error("directive.refused", file=problem.file, why=problem.message, now_what=now_what)
+        text = built_in(name)
+    return text if name == "memory-rules" else text.replace(RULES, read_directive(group_files, "memory-rules"))
+
+
+def directive_file(name: DirectiveName) -> str:
+    """Return the file that replaces a built-in prompt, below the home folder."""
+    return f"{DIRECTIVES_FOLDER}/{name}.md"
+
+
+@cache
+def built_in(name: DirectiveName) -> str:
+    """Return the prompt that comes with the host."""
+    return files(__package__).joinpath("prompts", f"{name}.md").read_text("utf-8").strip()
+
+
+def check_directives(home: Path) -> Iterator[tuple[str, str]]:
+    """Yield (file, its problem and the remedy) for `config/directives/`."""
+    group_files = GroupFiles(home)
+    for name in NAMES:
+        try:
+            _own_text(group_files, name)
+        except FileProblem as problem:
+            yield problem.file, problem.message
+    known = [f"{name}.md" for name in NAMES]
+    for file in sorted(names_in(home / DIRECTIVES_FOLDER)):
+        if not file.startswith(".") and file not in known:
+            yield f"{DIRECTIVES_FOLDER}/{file}", f"is not read: {nearest(file, known)}"
+
+
+def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
+    """Return the text of a prompt's file, or None if there is no file. Raises FileProblem."""
+    file = directive_file(name)
+    found = group_files.read(file)
+    if found is None:
+        return None
+    if not found.clean.strip():
+        raise FileProblem(file, "is blank: write the prompt, or remove the file")
+    return found.clean.strip()

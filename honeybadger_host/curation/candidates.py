@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from honeybadger_host.search.language.similarity import words_of
@@ -26,13 +26,6 @@ _MAX_POSTINGS: Final = 32
 _DIGITS: Final = re.compile(r"\d+")
 
 
-class Item(NamedTuple):
-    """An entry or a note: its id, and its content without a signature."""
-
-    id: str
-    text: str
-
-
 class Pair(NamedTuple):
     """Two texts that may be about the same subject.
 
@@ -44,29 +37,32 @@ class Pair(NamedTuple):
     share: float
 
 
-def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
-    """Return the ids of identical texts, a tuple for each text, in the order given."""
+def identical(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return the ids of identical texts, a tuple for each text, in the order given. `texts`: id -> text."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
-    for item in items:
-        groups[item.text].append(item.id)
+    for name, text in texts.items():
+        groups[text].append(name)
     return [tuple(ids) for ids in groups.values() if len(ids) > 1]
 
 
-def alike(items: Sequence[Item]) -> list[Pair]:
-    """Return pairs of similar texts, most similar first; identical texts count once."""
-    first = list({item.text: item for item in reversed(items)}.values())[::-1]
-    digits = [tuple(sorted(_DIGITS.findall(item.text))) for item in first]  # texts of one template differ in these
+def alike(texts: Mapping[str, str]) -> list[Pair]:
+    """Return pairs of similar texts, most similar first; identical texts count once. `texts`: id -> text."""
+    first: dict[str, str] = {}
+    for name, text in texts.items():
+        first.setdefault(text, name)
+    ids, different = [*first.values()], [*first]
+    digits = [tuple(sorted(_DIGITS.findall(text))) for text in different]  # texts of one template differ in these
 
     def likeness(pair: tuple[int, int, float]) -> tuple[bool, float, int, int]:
         return digits[pair[0]] == digits[pair[1]], pair[2], -pair[0], -pair[1]
 
-    best = heapq.nlargest(MAX_PAIRS, _likely(first), key=likeness)
-    return [Pair((first[older].id, first[newer].id), share) for newer, older, share in best]
+    best = heapq.nlargest(MAX_PAIRS, _likely(different), key=likeness)
+    return [Pair((ids[older], ids[newer]), share) for newer, older, share in best]
 
 
-def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
+def _likely(different: Sequence[str]) -> Iterator[tuple[int, int, float]]:
     """Yield (index of the later text, index of the earlier text, share); see `Pair`."""
-    texts = [frozenset(map(sys.intern, words_of(item.text))) for item in items]
+    texts = [frozenset(map(sys.intern, words_of(text))) for text in different]
     counts = Counter(word for words in texts for word in words)
     weights = {word: math.log((2 + len(texts)) / (1 + count)) for word, count in counts.items()}
     postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_POSTINGS))
@@ -81,6 +77,5 @@ def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
         own = sum(weights[word] for word in words)
         for other in heapq.nlargest(_MAX_COMPARED, shared, key=lambda other: shared[other]):
             theirs = sum(weights[word] for word in texts[other])
-            lighter = min(own, theirs)
-            if lighter > 0 and shared[other] / lighter >= _CONTAINED:
-                yield place, other, shared[other] / lighter
+            if shared[other] >= _CONTAINED * min(own, theirs) > 0:
+                yield place, other, shared[other] / min(own, theirs)

@@ -1,4 +1,4 @@
-"""Consolidation: the question to a model, and the operations of its answer. Pure (AB2).
+"""Consolidation: turns older than a window go to HISTORY.md, summary.md and notes (AB1, AB2, AB4).
 
 A model gets numbered notes, the summary so far and the turns with numbered sentences. It answers with numbers or with
 texts. Texts that people said word for word are found as their sentences; all others count as written by the model.
@@ -7,16 +7,21 @@ texts. Texts that people said word for word are found as their sentences; all ot
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Annotated, Final, NamedTuple
 
+import anyio.to_thread
+import structlog
 from pydantic import Field, StringConstraints
 
-from honeybadger_host.curation.asking import Answered
-from honeybadger_host.curation.notes import NotePlace
-from honeybadger_host.curation.proposal import ONLY_A_PERSON, Op, Operation
+from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAnswer, read_answer, read_directive
+from honeybadger_host.curation.gates import Known
+from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, protected_notes, taken
+from honeybadger_host.curation.proposal import ONLY_A_PERSON, Op, Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.curation.said import (
     Pick,
     Refs,
@@ -33,8 +38,15 @@ from honeybadger_host.curation.said import (
 )
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.markdown.notes import SIGNED
+from honeybadger_host.memory.turn_log_store import begins_after, kept_turns
+from honeybadger_host.search.notes import NotePlace
+from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
 
+log = structlog.get_logger()
+
+ATTEMPTS: Final = 3  # wrong answers about a session, after which it is consolidated without a model
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Sections that a model may choose in addition to the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
 MAX_FACTS: Final = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
@@ -44,6 +56,128 @@ _MAX_NOTES_TOKENS: Final = 8_000  # tokens of the notes in a question; the turns
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"[-*+] +")
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
+
+
+class Consolidations:
+    """Consolidates sessions. Event loop."""
+
+    def __init__(self, uses: PassDependencies) -> None:
+        self._uses = uses
+        self.done = 0  # since the start
+        self._wrong: Counter[tuple[str, str]] = Counter()
+        """(group, session) -> number of wrong answers since its last consolidation."""
+
+    async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
+        """Consolidate the turns of a session that are due; return whether there are more.
+
+        Args:
+            at_once: consolidate all turns except the newest that always stay, even if they are few.
+        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
+        """
+        plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
+        if plan is None:
+            return False
+        material, has_more = plan
+        system = read_directive(self._uses.files, "consolidation")
+        if self._uses.prose:
+            system += f"\n\n{read_directive(self._uses.files, 'prose')}"
+        text = request_text(material)
+        name = await self._uses.name_of(group, _named(session))
+        if self._wrong[group, session] >= ATTEMPTS:
+            log.error("curation.given_up", group=group, id=name, now_what="it is done without a model")
+            text = ""
+        question = Question(group, name, "consolidation", system, text)
+        try:
+            made = await self._uses.make(
+                question, partial(self._propose, material, question), until=material.turns[-1].at
+            )
+        except WrongAnswer:
+            self._wrong[group, session] += 1
+            raise
+        del self._wrong[group, session]
+        self.done += 1
+        return has_more and (made is None or made.counts["applied"] > 0)
+
+    def _plan(self, group: str, session: str, at_once: bool) -> tuple[Material, bool] | None:
+        """Return the turns to consolidate and whether there are more, or None if there are none. Raises WorldFailed."""
+        uses = self._uses
+        mark = uses.watermarks.read(group, session)
+        begun_again = uses.documents.deletion(group, session).context_begins_after
+        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS)
+        after = begins_after(uses.turn_logs.load(group, session).last_number, mark, uses.memory_window)
+        turns = [turn for turn in known if turn.number > after]
+        again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
+        if again is not None:
+            due = [turn for turn in known if again[0] <= turn.number <= again[1]]
+            count = len(due)
+        else:
+            due = turns[: -kept_turns(uses.memory_window)]
+            count = taken(due)
+        is_long = 0 < uses.history_budget_tokens < sum(turn.line_tokens for turn in turns)
+        is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
+        if not due or not is_due:
+            return None
+        earlier = self._earlier(group, session)
+        if uses.mode == "review" and any(counts_of(each.operations)["waiting"] for each in earlier):
+            return None
+        is_forgotten = uses.forgotten_in(group)
+        known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
+        first, end = due[0].number, due[count - 1].number
+        before = [turn for turn in known if turn.number < first]
+        now = [turn for turn in known if first <= turn.number <= end]
+        told: set[int] = set()
+        for operation in (one for each in earlier if mark and each.id == mark.proposal for one in each.operations):
+            told |= {quote.turn for quote in operation.evidence if operation.op == "write_summary"}
+        summary = [turn for turn in before if turn.number in told]
+        material = Material(session, now, before, summary, uses.notes_in(group), self._is_said)
+        return material, again is not None or count < len(due)
+
+    def _is_said(self, turn: Turn) -> bool:
+        return self._uses.is_person(turn) and turn.content != FORGOTTEN
+
+    def _earlier(self, group: str, session: str) -> list[Proposal]:
+        """Return the earlier proposals of a session. A broken file is left out: `review` names it."""
+        found = stored(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
+        return [each.proposal for each in found if each.proposal is not None and each.proposal.session == session]
+
+    def _propose(self, material: Material, question: Question, answer: Answer | None) -> Proposal:
+        """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
+        group, session = question.group, material.session
+        if answer is None:
+            operations = without_model(material)
+        else:
+            said = read_answer(answer.text, Consolidated)
+            operations = operations_of(said, material, answer.model, prose=self._uses.prose)
+        earlier = self._earlier(group, session)
+        before = [each for proposal in earlier for each in proposal.operations]
+        prose = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
+        operations = [each for each in operations if not (each.waits and each.op in prose)]  # one of each waits
+        known = Known(
+            texts={note: place.text for note, place in material.notes.items()},
+            turns=material.by_place,
+            is_person=self._is_said,
+            protected=protected_notes(material.notes),
+            group_size=len(material.notes),
+            is_forgotten=self._uses.forgotten_in(group),
+        )
+        return self._uses.proposed(
+            question,
+            answer,
+            operations,
+            known,
+            earlier,
+            session=session,
+            first_turn=material.turns[0].number,
+            last_turn=material.turns[-1].number,
+        )
+
+
+def _named(session: str) -> str:
+    """Return the prefix of the names of a session's consolidations; another session may share it."""
+    return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"
+
+
+# -------------------------------------------------------------------------------------------------------- the question
 
 
 @dataclass(frozen=True)
@@ -83,9 +217,14 @@ class Material:
         return {f"N{n}": name for n, name in enumerate([*self.notes][len(lines) - len(shown) :], 1)}
 
     @cached_property
-    def words(self) -> Said:
-        """Sentences of people, by their words."""
-        return Said(self.said((*self.earlier, *self.turns)))
+    def sentences(self) -> Mapping[str, Pick]:
+        """Sentences and whole turns of people, by their words."""
+        picks: dict[str, Pick] = {}
+        for session, turn in self.said((*self.earlier, *self.turns)):
+            for number, (begin, end) in enumerate(sentences_of(turn.content)):
+                picks[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
+            picks[_key(turn.content)] = whole(session, turn)
+        return picks
 
     def said(self, turns: Iterable[Turn]) -> list[tuple[str, Turn]]:
         return [(self.session, turn) for turn in turns if self.is_person(turn)]
@@ -166,7 +305,7 @@ def _minutes(
     """
     picks = [pick for pick in material.picked(refs) if material.is_person(pick.turn)]
     if not picks and text is not None:
-        picks, others = material.words.find(text)
+        picks, others = said_in(text, material.sentences)
         if others:
             waits = "" if prose else _nobody_said(model)
             why = f"written by {model}, unchecked"
@@ -236,7 +375,7 @@ def _update(update: str, material: Material, model: str) -> tuple[list[_Wanted],
     facts: list[_Wanted] = []
     waiting: list[Operation] = []
     for section, text in new_lines(update, material.notes.values()):
-        picks, others = material.words.find(text)
+        picks, others = said_in(text, material.sentences)
         if not others:
             facts += [_Wanted(pick, section) for pick in picks]
             continue
@@ -256,31 +395,21 @@ def _nobody_said(model: str) -> str:
 # -------------------------------------------------------------------------------------------------- a model's texts
 
 
-class Said:
-    """Finds sentences of people's turns by their words.
+def said_in(text: str, known: Mapping[str, Pick]) -> tuple[list[Pick], list[str]]:
+    """Return the sentences of a text that people said, in the order of the turns, and those that nobody said.
 
     Args:
-        turns: (session, turn) of people.
+        known: sentences and whole turns of people, by their words.
     """
-
-    def __init__(self, turns: Iterable[tuple[str, Turn]]) -> None:
-        self._picks: dict[str, Pick] = {}
-        for session, turn in turns:
-            for number, (begin, end) in enumerate(sentences_of(turn.content)):
-                self._picks[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
-            self._picks[_key(turn.content)] = whole(session, turn)
-
-    def find(self, text: str) -> tuple[list[Pick], list[str]]:
-        """Return the sentences of a text that people said, in the order of the turns, and those that nobody said."""
-        text = _DATED.sub("", text)
-        if _key(text) in self._picks:
-            return [self._picks[_key(text)]], []
-        sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]
-        merged: dict[tuple[str, int], Pick] = {}
-        for pick in (self._picks[each] for each in sentences if each in self._picks):
-            merged[pick.place] = pick.joined(merged.get(pick.place))
-        picks = sorted(merged.values(), key=lambda pick: (pick.turn.at, pick.place))
-        return picks, [each for each in sentences if each and each not in self._picks]
+    text = _DATED.sub("", text)
+    if _key(text) in known:
+        return [known[_key(text)]], []
+    sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]
+    merged: dict[tuple[str, int], Pick] = {}
+    for pick in (known[each] for each in sentences if each in known):
+        merged[pick.place] = pick.joined(merged.get(pick.place))
+    picks = sorted(merged.values(), key=lambda pick: (pick.turn.at, pick.place))
+    return picks, [each for each in sentences if each and each not in known]
 
 
 def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
@@ -292,13 +421,12 @@ def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
 def left_out(update: str, notes: Mapping[str, NotePlace]) -> list[str]:
     """Return the ids of the notes of which a MEMORY.md by a model leaves out at least a part."""
     kept = {_key(text) for _, text in _bullets(update)}
-    return [name for name, note in notes.items() if not _is_kept(note, kept)]
-
-
-def _is_kept(note: NotePlace, kept: set[str]) -> bool:
-    """Return whether all of a note is kept; a person's note may have several bullets, or none."""
-    is_heading = note.text == note.section
-    return is_heading or _key(note.text) in kept or all(_key(text) in kept for _, text in _bullets(note.text))
+    gone = []
+    for name, note in notes.items():
+        parts = [_key(text) for _, text in _bullets(note.text)]  # a person's note may have several bullets, or none
+        if _key(note.text) not in kept and not kept.issuperset(parts):
+            gone.append(name)
+    return gone
 
 
 def _key(text: str) -> str:

@@ -1,45 +1,81 @@
-"""Dreams: the passes over all memory of a group, and the groups for which one is due (RB9, RB10)."""
+"""Dreams: the passes over all memory of a group, and the groups for which one is due (RB9, RB10).
+
+The first pass merges, retires and relabels entries, and keeps corrections. The second infers preferences from people's
+newest turns: a model names the turns that show a preference, and their sentences become its text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import anyio.to_thread
+import orjson
 import structlog
+from pydantic import Field
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.curation.asking import FAILED, Answer, Question, read_answer
-from honeybadger_host.curation.candidates import Pair, alike
-from honeybadger_host.curation.dream import DreamAnswer, folds, operations_of, request_text
-from honeybadger_host.curation.passes import Made, PassDependencies, proposed
-from honeybadger_host.curation.preferences import infer
-from honeybadger_host.curation.proposal import Proposal, counts_of
-from honeybadger_host.curation.proposal_files import unsettled
-from honeybadger_host.curation.said import Turns, places_in
-from honeybadger_host.curation.snapshot import Snapshot, newest_turns, standing, take, turns_of
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.curation.asking import FAILED, Answer, Answered, Question, read_answer, read_directive
+from honeybadger_host.curation.candidates import Pair, alike, identical
+from honeybadger_host.curation.gates import STRENGTH
+from honeybadger_host.curation.passes import (
+    MAX_TOKENS,
+    Made,
+    PassDependencies,
+    Snapshot,
+    newest_turns,
+    take,
+)
+from honeybadger_host.curation.proposal import MAX_TEXT, ONLY_A_PERSON, Operation, Proposal, counts_of
+from honeybadger_host.curation.said import (
+    Refs,
+    Turns,
+    fact,
+    newest_lines,
+    numbered_turns,
+    picked,
+    sections_text,
+    sentences_of,
+)
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.memory.edited import Edited, Texts
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.turn_log_store import dreamt_file
+from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
 from honeybadger_host.search.sources import groups_of, is_archive, sources
+from honeybadger_host.text.labels import each_once, folded, is_below
+from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.work.times import Cron, next_run
 
 log = structlog.get_logger()
 
-QUIET_SECONDS = 30.0  # seconds without a change before a dream begins: an agent may be saving several entries
 _FEEDBACK_OF: Final = timedelta(days=7)  # RB13
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+# Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.
+_SENSITIVE: Final = re.compile(
+    rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
+    "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
+    re.IGNORECASE,
+)
+PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry that it was taken from
+DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
+_MAX_SAID_TOKENS: Final = 4_000  # tokens of people's turns in a question: a third of those for entries
+# Share of common words from which entries are merged without a person; with 0.5 careless merges cost 1.6 points of
+# recall.
+_JOINED_FROM: Final = 0.8
+_MAX_ALIASES: Final = 5  # aliases of an entry that are taken from a model: with more, too many searches find it
+_WORD: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class DueDreams:
-    """Finds the groups that are due to dream: by schedule, once they are quiet, if there is something new.
+    """Finds the groups that are due to dream: by schedule, if there is something new.
 
     Args:
         ledger: a group that never dreamt counts as if it had dreamt at its `known_since`.
@@ -70,11 +106,9 @@ class DueDreams:
         run = next_run(self.schedule, min(since, now))  # a time from a clock that was ahead must not delay it
         if run is None or run > now:
             return False
+        self._looked[group] = now
         feedback = signature_of(f"{self.home}/{feedback_file(group)}")
         changed = _newest([feedback, *(signature for _, signature in sources(self.home, group, set()))])
-        if changed is not None and timedelta() <= now - changed < timedelta(seconds=QUIET_SECONDS):
-            return False
-        self._looked[group] = now
         return changed is not None and (dreamt is None or changed > dreamt)
 
 
@@ -108,83 +142,305 @@ class Dreams:
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group, datetime.now(UTC))
-        tidied = await self._tidy(snapshot, is_trial)
-        inferred, told = None, ""
+        made = [await self._tidy(snapshot, is_trial)]
+        told = ""
         if self._infers and self._uses.asker is None:
             told = "no preferences are inferred: that takes a model"
         elif self._infers:
             try:
-                inferred = await infer(self._uses, snapshot, datetime.now(UTC), is_trial=is_trial)
+                made.append(await self._infer(snapshot, is_trial))
             except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
-        made = [each for each in (tidied, inferred) if each is not None]
-        return Dreamt(made, len(snapshot.items), snapshot.left_out, _told_of(made, told, is_trial))
+        done = [each for each in made if each is not None]
+        return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told, is_trial))
 
     async def _tidy(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
-        """Make the first pass; an unfinished question from before a restart is continued."""
+        """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
         uses, group = self._uses, snapshot.group
-        name = await uses.name_of(group, "dream", datetime.now(UTC))
+        name = await uses.name_of(group, "dream-")
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
-        pairs, text, given = await anyio.to_thread.run_sync(self._asked, snapshot, feedback)
-        question = Question(group, name, "dream", uses.directives.read("dream"), text)
+        said = await anyio.to_thread.run_sync(newest_turns, uses, group)
+        turns = {**feedback, **said}
+        pairs, text, given = [], "", dict[str, str]()
+        if uses.asker is not None:
+            pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
+            text, given = request_text(snapshot, pairs, feedback, said)
+        question = Question(group, name, "dream", read_directive(uses.files, "dream"), text)
 
         def propose(answer: Answer | None) -> Proposal:
-            return self._propose(question, snapshot, feedback, pairs, given, answer)
+            operations = folds(snapshot)
+            if answer is not None:
+                operations += operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
+            base = {
+                name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests
+            }
+            return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier, base=base)
 
         return await uses.make(question, propose, is_trial=is_trial)
 
     def _feedback(self, group: str) -> Turns:
         """Return the feedback of the last days, as turns."""
-        try:
-            found = read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF)
-        except OSError as error:
-            raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
-        turns = map(as_turn, found)
+        turns = map(as_turn, read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
-    def _asked(self, snapshot: Snapshot, feedback: Turns) -> tuple[Sequence[Pair], str, Mapping[str, str]]:
-        """Return the similar texts, the question about them, and number -> id of the texts in it."""
-        if self._uses.asker is None:
-            return [], "", {}
-        pairs = alike(snapshot.items)
-        return pairs, *request_text(snapshot, pairs, feedback, newest_turns(self._uses, snapshot.group))
-
-    def _propose(
-        self,
-        question: Question,
-        snapshot: Snapshot,
-        feedback: Turns,
-        pairs: Sequence[Pair],
-        given: Mapping[str, str],
-        answer: Answer | None,
-    ) -> Proposal:
-        """Return the proposal of a pass, with its gates checked. Raises WrongAnswer, WorldFailed.
-
-        A source that changes while the model thinks is found when the proposal is applied.
-        """
+    async def _infer(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
+        """Make the second pass; None if nothing was said since the last one."""
         uses, group = self._uses, snapshot.group
-        turns, operations = dict(feedback), folds(snapshot)
-        if answer is not None:
-            said = read_answer(answer.text, DreamAnswer)
-            refs = [ref for one in said.retire for ref in one.said]
-            refs += [ref for one in said.anti_patterns for ref in one.take]
-            turns |= turns_of(uses, group, places_in(refs))
-            operations += operations_of(said, given, snapshot, pairs, turns)
-        known = snapshot.known(turns, uses)
-        known = replace(known, texts={**known.texts, **standing(uses.home, group, operations)})
-        base = {name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests}
-        made = proposed(question, answer, operations, known, made_at=datetime.now(UTC), base=base)
-        return unsettled(made, snapshot.earlier)
+        mark = uses.watermarks.of(inferred_file(group))
+        turns = await anyio.to_thread.run_sync(newest_turns, uses, group)
+        newest = max((turn.at for turn in turns.values()), default=None)
+        if newest is None or (mark is not None and mark.at is not None and newest <= mark.at):
+            return None
+        name = await uses.name_of(group, "preferences-")
+        known = [each.content for each in snapshot.entries.values() if is_below(each.category, "user-preferences")]
+        sections = {
+            "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
+            "What People Said": newest_lines(numbered_turns(turns), MAX_TOKENS),
+        }
+        text = sections_text(sections)
+        question = Question(group, name, "preferences", read_directive(uses.files, "pref-dream"), text)
+
+        def propose(answer: Answer | None) -> Proposal | None:
+            if answer is None:
+                return None
+            said = read_answer(answer.text, PreferenceAnswer).preferences
+            operations = [operation for each in said for operation in preference_of(each, turns)]
+            return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier)
+
+        return await uses.make(question, propose, until=newest, is_trial=is_trial)
 
 
 def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
     lines = []
     for proposal, counts in made:
-        told = counts or counts_of(proposal.operations)
-        done = ", ".join(f"{count} {state}" for state, count in told.items() if count)
-        where = "" if is_trial else f"; honeybadger-host review show {proposal.group} {proposal.id}"
-        lines.append(f"{proposal.kind} by {proposal.by}: {done}{where}")
-    if is_trial and lines:
-        lines.append("a trial: nothing was changed")
-    return "\n".join([*(lines or ["there is nothing to do"]), *([more] if more else [])])
+        states = (counts or counts_of(proposal.operations)).items()
+        done = ", ".join(f"{count} {state}" for state, count in states if count)
+        lines.append(f"{proposal.kind} {proposal.id} by {proposal.by}: {done}")
+    trial = ["a trial: nothing was changed"] if is_trial and lines else []
+    return "\n".join([*(lines or ["there is nothing to do"]), *trial, *([more] if more else [])])
+
+
+# ----------------------------------------------------------------------------------------------------- the first pass
+
+
+class _Retired(Edited):
+    of: Refs
+    said: Refs = ()
+
+
+class _Refined(Edited):
+    of: Refs
+    category: str | None = None
+    tags: Texts = ()
+    aliases: Texts = ()
+
+
+class _AntiPattern(Edited):
+    take: Refs
+    domain: str = DOMAINS[0]
+
+
+class DreamAnswer(Answered):
+    """A model's answer: numbers of entries to merge, to retire or to relabel, and of corrections."""
+
+    join: Annotated[tuple[Refs, ...], Field(strict=False)] = ()
+    retire: Annotated[tuple[_Retired, ...], Field(strict=False)] = ()
+    refine: Annotated[tuple[_Refined, ...], Field(strict=False)] = ()
+    anti_patterns: Annotated[tuple[_AntiPattern, ...], Field(strict=False)] = ()
+
+
+def folds(snapshot: Snapshot) -> list[Operation]:
+    """Return merges of entries with identical texts, of all categories; the category is that of the oldest.
+
+    Identical notes are not merged, so that their authors and times stay: contexts show such notes once.
+    """
+    found: list[Operation] = []
+    for ids in identical({name: entry.content for name, entry in snapshot.entries.items()}):
+        free = tuple(each for each in ids if each not in snapshot.protected)
+        oldest = snapshot.entries[ids[0]]
+        if len(free) > 1 and len(oldest.content) <= MAX_TEXT:
+            category, why = snapshot.entries[free[0]].category, "the same text, byte for byte"
+            found.append(Operation(n=1, op="merge", sources=free, result=oldest.content, category=category, why=why))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- the question
+
+
+def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, said: Turns) -> tuple[str, dict[str, str]]:
+    """Return the question to a model, and number (`E1`) -> id of the entries and notes in it.
+
+    Args:
+        pairs: similar texts; they are shown without protected ones, while there is room.
+        feedback: people's feedback on answers.
+        said: newest turns of people.
+    """
+    shown: dict[str, str] = {}
+    candidates: list[str] = []
+    room = MAX_TOKENS
+    for pair in pairs:
+        if snapshot.protected.keys() & {*pair.ids} or _is_part(snapshot, pair):
+            continue
+        new = {each: _shown(snapshot, each) for each in pair.ids if each not in shown}
+        needed = sum(map(estimate_tokens, new.values()))
+        if needed <= room:
+            room -= needed
+            shown |= new
+            numbers = [f"E{[*shown].index(each) + 1}" for each in pair.ids]
+            candidates.append(f"- alike: {' and '.join(numbers)}\n")
+    text = sections_text(
+        {
+            "Candidates": candidates,
+            "Entries and Notes": [f"E{n} {text}" for n, text in enumerate(shown.values(), 1)],
+            "Categories": [f"{', '.join(snapshot.categories)}\n"],
+            "Tags": [f"{', '.join(snapshot.tags)}\n"],
+            "Feedback": numbered_turns(feedback),
+            "What People Said": newest_lines(numbered_turns(said), _MAX_SAID_TOKENS),
+        }
+    )
+    return text if shown or feedback else "", {f"E{n}": name for n, name in enumerate(shown, 1)}
+
+
+def _is_part(snapshot: Snapshot, pair: Pair) -> bool:
+    """Return whether one of two entries was taken from the other."""
+    entries = [snapshot.entries[each] for each in pair.ids if each in snapshot.entries]
+    return any(entry.metadata.get(PART_OF) in pair.ids for entry in entries)
+
+
+def _shown(snapshot: Snapshot, name: str) -> str:
+    """Return an entry or a note, for a model, as one line of JSON."""
+    entry, note = snapshot.entries.get(name), snapshot.notes.get(name)
+    members: dict[str, object] = {}
+    if entry is not None:
+        members = {"category": entry.category, "tags": entry.tags, "title": entry.title, "by": entry.by}
+        members |= {"created": entry.created, "text": entry.content}
+    elif note is not None:
+        members = {"note_in": note.section, "by": note.author or None, "text": note.text}
+    shown = {member: value for member, value in members.items() if value}
+    return f"{orjson.dumps({'id': name, **shown}).decode()}\n"
+
+
+# --------------------------------------------------------------------------------------------------------- the answer
+
+
+def operations_of(
+    answer: DreamAnswer, given: Mapping[str, str], snapshot: Snapshot, pairs: Iterable[Pair], turns: Turns
+) -> Iterator[Operation]:
+    """Yield the operations of an answer; unknown numbers are left out.
+
+    Args:
+        given: number -> id, see `request_text`.
+        pairs: the texts that code finds similar; only such entries are merged without a person.
+        turns: feedback and people's turns.
+    """
+    likes = {each for pair in pairs if pair.share >= _JOINED_FROM for each in (pair.ids, pair.ids[::-1])}
+    for refs in answer.join:
+        yield from _joined(snapshot, _named(refs, given), likes)
+    for gone in answer.retire:
+        if ids := _named(gone.of, given):
+            evidence = tuple(each for pick in picked(gone.said, turns) for each in pick.evidence())
+            why = "the model proposes it"
+            yield Operation(n=1, op="retire", sources=ids, evidence=evidence, waits=ONLY_A_PERSON, why=why)
+    for refined in answer.refine:
+        for name in _named(refined.of, given):
+            yield from _refined(snapshot, name, refined)
+    for pattern in answer.anti_patterns:
+        domain = pattern.domain if pattern.domain in DOMAINS else DOMAINS[0]
+        for pick in picked(pattern.take, turns):
+            text, quotes = fact(pick, None)
+            yield Operation(
+                n=1,
+                op="add",
+                result=text,
+                category=f"anti-patterns/{domain}",
+                tags=("anti-pattern",),
+                metadata={"said_in": f"{pick.session}#{pick.turn.number}"},
+                evidence=tuple(quotes),
+                why="a person corrected this",
+            )
+
+
+def _named(refs: Iterable[str], given: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(given[ref] for ref in refs if ref in given))
+
+
+def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]]) -> Iterator[Operation]:
+    """Yield the merge of at least two entries: all their sentences, those of the oldest first, each once."""
+    entries = [entry for name, entry in snapshot.entries.items() if name in ids]
+    result = joined(entry.content for entry in entries)
+    if len(entries) < 2 or len(result) > MAX_TEXT:
+        return
+    names = tuple(entry.id for entry in entries)
+    is_found = all(any((one, other) in likes for other in names) for one in names)
+    waits = "" if is_found else "code does not find these entries similar"
+    category, why = entries[0].category, "the model says that they belong together"
+    yield Operation(n=1, op="merge", sources=names, result=result, category=category, waits=waits, why=why)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Return the sentences of texts, byte for byte, without sentences that have the words of an earlier one."""
+    known: set[tuple[str, ...]] = set()
+    lines: list[str] = []
+    for text in texts:
+        kept: list[tuple[int, int]] = []
+        for begin, end in sentences_of(text):
+            words = tuple(_WORD.findall(folded(text[begin:end])))
+            if words and words in known:
+                continue
+            known.add(words)
+            is_next = kept and not text[kept[-1][1] : begin].strip()
+            kept[-1:] = [(kept[-1][0], end)] if is_next else [*kept[-1:], (begin, end)]
+        lines += [text[begin:end] for begin, end in kept]
+    return "\n".join(lines)
+
+
+def _refined(snapshot: Snapshot, name: str, said: _Refined) -> Iterator[Operation]:
+    """Yield new labels for an entry: tags that the group uses or the entry's text has, and further names."""
+    entry = snapshot.entries.get(name)
+    if entry is None:
+        return
+    words = folded(" ".join((entry.content, *snapshot.tags)))
+    tags = each_once((*entry.tags, *(tag for tag in said.tags if folded(tag) in words)))
+    aliases = each_once((*entry.aliases, *(one_line(alias).text for alias in said.aliases[:_MAX_ALIASES])))
+    category = said.category if said.category in snapshot.categories else entry.category
+    if (tags, aliases, category) != (entry.tags, entry.aliases, entry.category):
+        why = "the model's labels"
+        yield Operation(n=1, op="refine", sources=(name,), category=category, tags=tags, aliases=aliases, why=why)
+
+
+# ---------------------------------------------------------------------------------------------------- the second pass
+
+
+class Preference(Edited):
+    """The turns that show a preference, and its strength."""
+
+    take: Refs
+    strength: Literal["strong", "mild", "casual"]
+    requires_user_permission: bool = False
+
+
+class PreferenceAnswer(Edited):
+    """A model's answer."""
+
+    preferences: Annotated[tuple[Preference, ...], Field(strict=False)]
+
+
+def preference_of(said: Preference, turns: Turns) -> Iterator[Operation]:
+    """Yield an `add` in the words of the turns that show a preference, if there are such turns."""
+    facts = [fact(pick, None) for pick in picked(said.take, turns)]
+    texts = list(dict.fromkeys(text for text, _ in facts))
+    metadata = {"source": "inferred", STRENGTH: said.strength}
+    if said.requires_user_permission or any(map(_SENSITIVE.search, texts)):
+        metadata["requires_user_permission"] = "true"
+    if facts:
+        yield Operation(
+            n=1,
+            op="add",
+            result="\n".join(texts),
+            category="user-preferences/inferred",
+            tags=("inferred",),
+            metadata=metadata,
+            evidence=tuple(each for _, evidence in facts for each in evidence),
+            why=f"a {said.strength} preference",
+        )

@@ -8,11 +8,11 @@ in the last second before it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import anyio.to_thread
 import structlog
@@ -20,13 +20,12 @@ from pydantic import Field
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import is_store
-from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer, read_answer
-from honeybadger_host.curation.dream import PART_OF
+from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer, read_answer, read_directive
+from honeybadger_host.curation.dreams import PART_OF
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import PassDependencies, proposed
+from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
-from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileWritten, read_whole
 from honeybadger_host.memory.edited import Edited
@@ -44,24 +43,17 @@ class _Answer(Edited):
     sentences: Annotated[tuple[Refs, ...], Field(strict=False)]
 
 
-class Saved(NamedTuple):
-    """A saved entry."""
-
-    group: str
-    id: str
-
-
 def enrichment_of(entry_id: str) -> str:
     """Return the name of the question, and of the proposal, about an entry."""
     return f"{_NAMED}{entry_id}"
 
 
-def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
-    """Yield the new entries of a batch that are long enough for several facts."""
+def saved_in(written: Iterable[Change]) -> Iterator[tuple[str, str]]:
+    """Yield group and id of the new entries of a batch that are long enough for several facts."""
     for change in written:
         is_new = isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None
         if is_new and len(change.data) >= _MIN_CHARACTERS:
-            yield Saved(change.group, name_in(change.file))
+            yield change.group, name_in(change.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +67,15 @@ class Enrichment:
     uses: PassDependencies
     asker: Asker
 
-    async def note(self, saved: Collection[Saved]) -> None:
-        """Keep saved entries that may hold several facts; one that cannot be kept is logged and left out."""
-        for group, entry_id in saved:
-            try:
-                if await anyio.to_thread.run_sync(self._entry, group, entry_id) is not None:
-                    await self.asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
-            except WorldFailed as error:
-                log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
+    async def note(self, group: str, entry_id: str) -> bool:
+        """Keep a saved entry if it may hold several facts, and return whether it was; an error is logged."""
+        try:
+            if await anyio.to_thread.run_sync(self._entry, group, entry_id) is None:
+                return False
+            await self.asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
+        except WorldFailed as error:
+            log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
+        return True
 
     async def groups(self) -> set[str]:
         """Return the groups with waiting entries. Raises WorldFailed."""
@@ -93,17 +86,14 @@ class Enrichment:
         name = await self.asker.unfinished(group, _NAMED)
         if name is None:
             return False
-        found = await anyio.to_thread.run_sync(self._entry, group, name.removeprefix(_NAMED))
-        text = "" if found is None else _request_text(found[0])
-        question = Question(group, name, "enrichment", self.uses.directives.read("enrichment"), text)
-        made = None
-        if found is not None:
-            try:
-                made = await self.uses.make(question, partial(self._propose, question, *found))
-            except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
-                log.warning("enrichment.refused", group=group, entry=found[0].id, why=str(error))
-        if made is None:
-            await self.asker.forget(question)
+        entry_id = name.removeprefix(_NAMED)
+        found = await anyio.to_thread.run_sync(self._entry, group, entry_id)
+        text = "" if found is None else f"## Saved Text\n{numbered_turn(_as_turn(found[0]), '1', is_person=True)}"
+        question = Question(group, name, "enrichment", read_directive(self.uses.files, "enrichment"), text)
+        try:
+            await self.uses.make(question, partial(self._propose, question, found))
+        except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
+            log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
         return True
 
     def _entry(self, group: str, entry_id: str) -> tuple[Entry, str] | None:
@@ -126,21 +116,19 @@ class Enrichment:
         is_fit = is_long and not is_ours and entry.name is None and not is_imported
         return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
 
-    def _propose(self, question: Question, entry: Entry, digest: str, answer: Answer | None) -> Proposal | None:
+    def _propose(self, question: Question, found: tuple[Entry, str] | None, answer: Answer | None) -> Proposal | None:
         """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
-        operations = [] if answer is None else _operations(entry, read_answer(answer.text, _Answer))
-        if not operations:
+        if answer is None or found is None:
             return None
+        entry, digest = found
+        operations = _operations(entry, read_answer(answer.text, _Answer))
         known = Known(
-            texts={entry.id: entry.content, **standing(self.uses.home, question.group, operations)},
+            texts={entry.id: entry.content},
             is_person=self.uses.is_person,
             is_forgotten=self.uses.forgotten_in(question.group),
         )
-        return proposed(question, answer, operations, known, made_at=datetime.now(UTC), base={entry.id: digest})
-
-
-def _request_text(entry: Entry) -> str:
-    return f"## Saved Text\n[{entry.id}] {entry.category}\n{numbered_turn(_as_turn(entry), '1', is_person=True)}"
+        proposal = self.uses.proposed(question, answer, operations, known, base={entry.id: digest})
+        return proposal if proposal.operations else None
 
 
 def _as_turn(entry: Entry) -> Turn:

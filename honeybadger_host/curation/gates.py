@@ -89,8 +89,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
 
 def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
     """Return whether a checked operation is applied without a person."""
-    is_checked = operation.state == "waiting" and bool(operation.gates.passed)
-    return is_checked and not operation.waits and policy == "copied"
+    return operation.state == "waiting" and bool(operation.gates.passed) and not operation.waits and policy == "copied"
 
 
 # ------------------------------------------------------------------------------------------------------ single gates
@@ -100,9 +99,7 @@ def _not_copied(operation: Operation, known: Known) -> str | None:
     """A text is not a copy: its turn lacks a quote, or its quotes and sources lack a line of the result."""
     for evidence in operation.evidence:
         turn = known.turns.get(evidence.place)
-        if turn is None:
-            return f"there is no turn {evidence.turn} in session {evidence.session}"
-        if evidence.quote not in turn.content:
+        if turn is None or evidence.quote not in turn.content:
             return f"turn {evidence.session}#{evidence.turn} does not say {_short(evidence.quote)!r}"
     if operation.result is None or operation.by:
         return None

@@ -1,14 +1,18 @@
-"""The common part of all passes over memory: their dependencies, the question to a model, and the writing.
+"""The common part of all passes over memory: what they read, the question to a model, and the writing.
 
 Nothing here writes memory: the result of a pass goes through the pipeline like a request, in one commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
+import contextlib
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,24 +22,29 @@ import orjson
 import structlog
 from pydantic import ValidationError
 
-from honeybadger_agent.mailbox import CONSOLIDATOR, is_system_sender
-from honeybadger_agent.wire import Wire
+from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR, is_system_sender
+from honeybadger_agent.wire import STORE, Wire
 from honeybadger_host.curation.applying import Applying
-from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften, WrongAnswer
-from honeybadger_host.curation.directives import Directives
+from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.proposal import COUNTED, Kind, Operation, Proposal, Tokens, numbered
-from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.proposal import COUNTED, Operation, Proposal, Tokens, numbered
+from honeybadger_host.curation.proposal_files import proposal_file, stored, unsettled
+from honeybadger_host.curation.said import Turns
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
-from honeybadger_host.journal.changes import WholeFiles
+from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.journal.forgetting import read_tombstones
+from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.notes import NOBODY
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
+from honeybadger_host.search.notes import NotePlace, notes_of
+from honeybadger_host.search.sources import sources
 from honeybadger_host.settings import CurationMode
+from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
@@ -44,6 +53,14 @@ log = structlog.get_logger()
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
 MAX_TURNS: Final = 2000  # newest turns of a session that a pass reads
+MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
+_REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
+_SESSIONS: Final = 20  # last changed sessions that are read: a question has room for 4,000 tokens of people's turns
+_RETIRED_WITHIN: Final = timedelta(days=30)  # the month of the gate `too_much`
+# Reasons for protection.
+_A_PERSON: Final = "a person wrote it"
+_PINNED: Final = "it is pinned"
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +79,13 @@ class PassDependencies:
 
     home: Path
     asker: Asker | None
-    directives: Directives
+    files: GroupFiles
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
     waiting_groups: Callable[[], Collection[str]]
     is_agent: Callable[[str], bool]
     turn_logs: TurnLogs
     documents: Sessions
     watermarks: Watermarks
-    files: GroupFiles
     whole_files: WholeFiles
     entry_files: EntryFiles
     memory_window: int
@@ -81,16 +97,20 @@ class PassDependencies:
         """Return a test whether a text repeats something that was forgotten in a group."""
         return read_tombstones(self.home / JOURNAL_FILE, group).knows
 
+    def notes_in(self, group: str) -> Mapping[str, NotePlace]:
+        """Return the notes of a group; none if its MEMORY.md is not UTF-8. Raises WorldFailed."""
+        return notes_of(group, read_whole(self.home / f"groups/{group}/{MEMORY}") or b"")
+
     def is_person(self, turn: Turn) -> bool:
         """Return whether a person said a turn: not an agent, and not the host, which gives agents their tasks."""
         if turn.role != "user" or is_system_sender(turn.by):
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
-    async def name_of(self, group: str, kind: Kind, now: datetime) -> str:
-        """Return the name of a group's unfinished question from before a restart, or a new name."""
-        kept = None if self.asker is None else await self.asker.unfinished(group, f"{kind}-")
-        return kept or f"{kind}-{now:%Y%m%d-%H%M%S-%f}"[:-3]
+    async def name_of(self, group: str, prefix: str) -> str:
+        """Return the name of a group's unfinished question with this prefix from before a restart, or a new name."""
+        kept = None if self.asker is None else await self.asker.unfinished(group, prefix)
+        return kept or f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"[:-3]
 
     async def make(
         self,
@@ -110,13 +130,12 @@ class PassDependencies:
             is_trial: nothing is written.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
-        answer = await self._answer(question)
+        answer = None
+        if self.asker is not None and question.text:
+            answer = await self.asker.ask(question)
         try:
             proposal = await anyio.to_thread.run_sync(propose, answer)
-        except (
-            WrongAnswer,
-            ValidationError,
-        ) as error:  # the second: it has too many operations or too long texts
+        except (WrongAnswer, ValidationError) as error:  # the second: it has too many operations or too long texts
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
         if proposal is None or is_trial:
@@ -135,17 +154,6 @@ class PassDependencies:
         if self.asker is not None:
             await self.asker.forget(question)
 
-    async def _answer(self, question: Question) -> Answer | None:
-        if self.asker is None or not question.text:
-            return None
-        try:
-            return await self.asker.ask(question)
-        except TooOften:
-            log.error(
-                "curation.given_up", group=question.group, id=question.name, now_what="it is done without a model"
-            )
-            return None
-
     async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:
         """Apply the operations that need no person, and keep the proposal; return state -> number of operations.
 
@@ -160,28 +168,38 @@ class PassDependencies:
             raise WorldFailed(f"{reply['error']['message']}")
         return {state: reply["result"][state] for state in COUNTED}
 
+    def proposed(
+        self,
+        question: Question,
+        answer: Answer | None,
+        operations: Sequence[Operation],
+        known: Known,
+        earlier: Iterable[Proposal] = (),
+        **more: Any,
+    ) -> Proposal:
+        """Return a proposal of numbered operations with their gates checked, without those that are settled already.
+
+        Args:
+            answer: the model's answer that proposes them; None: they are by rules.
+            known: what the pass has read; entries with the text of an operation are added to it.
+            earlier: proposals whose operations are not proposed again, see `unsettled`.
+            more: further members of the proposal.
+        """
+        about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
+        if answer is not None:
+            prompt = hashlib.sha256(question.system.encode()).hexdigest()
+            tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
+            about |= {"by": answer.model, "prompt": prompt, "tokens": tokens}
+        known = replace(known, texts={**known.texts, **standing(self.home, question.group, operations)})
+        made = Proposal(made_at=datetime.now(UTC), operations=numbered(operations), **about)
+        return unsettled(check(made, known), earlier)
+
 
 class Made(NamedTuple):
     """The proposal of a pass, and state -> number of operations; empty for a trial."""
 
     proposal: Proposal
     counts: Mapping[str, int]
-
-
-def proposed(
-    question: Question, answer: Answer | None, operations: Iterable[Operation], known: Known, **more: Any
-) -> Proposal:
-    """Return a proposal of numbered operations, with its gates checked.
-
-    Args:
-        answer: the model's answer that proposes them; None: they are by rules.
-        more: further members of the proposal.
-    """
-    about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
-    if answer is not None:
-        tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
-        about |= {"by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
-    return check(Proposal(**about, operations=numbered(operations)), known)
 
 
 def taken(turns: Iterable[Turn]) -> int:
@@ -203,3 +221,167 @@ def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
         **counts,
         tokens=proposal.tokens.input + proposal.tokens.output,
     )
+
+
+# ------------------------------------------------------------------------------------------------------ what is read
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The memory that a pass reads, without entries whose id is not unique.
+
+    Args:
+        entries: id -> entry, oldest first.
+        notes: id -> note, in the order of MEMORY.md.
+        digests: id -> SHA-256 of an entry's file as it was read.
+        earlier: the earlier dreams of the group, and its other proposals of the last 30 days.
+        changed_lately: number of ids that passes retired in the last 30 days.
+        left_out: number of entries of the group that are not in it.
+    """
+
+    group: str
+    entries: Mapping[str, Entry]
+    notes: Mapping[str, NotePlace]
+    digests: Mapping[str, str]
+    earlier: Sequence[Proposal]
+    changed_lately: int
+    left_out: int
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """Id -> text of the entries, then of the notes."""
+        entries = {name: entry.content for name, entry in self.entries.items()}
+        return entries | {name: note.text for name, note in self.notes.items()}
+
+    @cached_property
+    def protected(self) -> Mapping[str, str]:
+        """Id -> why only a person may change it."""
+        whys = {name: _why_protected(entry) for name, entry in self.entries.items()}
+        return {name: why for name, why in whys.items() if why} | protected_notes(self.notes)
+
+    @cached_property
+    def categories(self) -> Sequence[str]:
+        """The categories of the entries, in order."""
+        return sorted({entry.category for entry in self.entries.values()})
+
+    @cached_property
+    def tags(self) -> Sequence[str]:
+        """The tags of the entries, in order."""
+        return sorted({tag for entry in self.entries.values() for tag in entry.tags})
+
+    def known(self, turns: Turns, uses: PassDependencies) -> Known:
+        """Return the snapshot as the gates need it. Raises JournalError."""
+        return Known(
+            texts=self.texts,
+            turns=turns,
+            is_person=uses.is_person,
+            protected=self.protected,
+            group_size=len(self.texts) + self.left_out,
+            changed_lately=self.changed_lately,
+            is_forgotten=uses.forgotten_in(self.group),
+        )
+
+
+def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
+    """Return a snapshot of a group. Raises WorldFailed, FileProblem."""
+    files = [
+        (signature.mtime_ns, source.file)
+        for source, signature in sources(uses.home, group, set())
+        if source.kind == "entry" and f"/memory/{STORE}" not in source.file.lower()
+    ]
+    ids = Counter(name_in(file) for _, file in files)
+    entries: list[Entry] = []
+    digests: dict[str, str] = {}
+    for _, file in heapq.nlargest(MAX_ENTRIES, files):
+        data = read_whole(uses.home / file) if ids[name_in(file)] == 1 else None
+        if data is not None:
+            with contextlib.suppress(ValueError):  # it was logged
+                entries.append(uses.entry_files.parse(file, data))
+                digests[entries[-1].id] = hashlib.sha256(data).hexdigest()
+    entries.sort(key=lambda entry: (entry.created or _BEGINNING, entry.id))
+    earlier = earlier_proposals(uses.home, group, now - _RETIRED_WITHIN)
+    return Snapshot(
+        group,
+        entries={entry.id: entry for entry in entries},
+        notes=uses.notes_in(group),
+        digests=digests,
+        earlier=earlier,
+        changed_lately=len(retired_since(earlier, now - _RETIRED_WITHIN)),
+        left_out=len(files) - len(entries),
+    )
+
+
+def _why_protected(entry: Entry) -> str | None:
+    """Return why only a person may change an entry, or None."""
+    until = entry.standing.valid_until
+    reasons = {
+        _A_PERSON: entry.by is None or entry.by == HUMAN,
+        _PINNED: entry.pinned,
+        f"it is valid until {until and show_time(until)}": until is not None,
+        f"it is the document {entry.name}": entry.name is not None,
+        f"it was said again {entry.reinforced} times": entry.reinforced >= _REINFORCED,
+    }
+    return next((why for why, is_so in reasons.items() if is_so), None)
+
+
+def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:
+    """Return id -> why only a person may change it: a person wrote it, or it is pinned."""
+    peoples = {note: _A_PERSON for note, place in notes.items() if place.author in (NOBODY, HUMAN, OPERATOR)}
+    return {note: _PINNED for note, place in notes.items() if place.is_pinned} | peoples
+
+
+def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[str, str]:
+    """Return id -> text of proposed entries that exist already, even outside of a snapshot."""
+    found: dict[str, str] = {}
+    for each in operations:
+        if each.op == "add" and each.category is not None and each.result is not None:
+            name = entry_id(each.category, folded(each.result))
+            data = read_whole(home / entry_file(group, each.category, name))
+            if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
+                found[name] = each.result
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------- proposals
+
+
+def earlier_proposals(home: Path, group: str, since: datetime) -> list[Proposal]:
+    """Return the dreams of a group, and its other proposals that changed since. A broken file is left out."""
+    found = stored(home, group, lambda name, at: at >= since.timestamp() or name.startswith(("dream-", "preferences-")))
+    return [each.proposal for each in found if each.proposal is not None]
+
+
+def retired_since(earlier: Iterable[Proposal], since: datetime) -> set[str]:
+    """Return the ids that proposals retired. Merges do not count, because their text remains."""
+    gone: set[str] = set()
+    for proposal in earlier:
+        for each in proposal.operations if proposal.made_at >= since else ():
+            if each.state == "applied" and each.op == "retire":
+                gone |= {*each.sources}
+    return gone
+
+
+# --------------------------------------------------------------------------------------------------------------- turns
+
+
+def newest_turns(uses: PassDependencies, group: str) -> Turns:
+    """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
+    return {
+        (session, turn.number): turn
+        for _, session in newest_sessions(uses.home, group, _SESSIONS)
+        for turn in uses.turn_logs.since(group, session, 0, MAX_TURNS)
+        if uses.is_person(turn)
+    }
+
+
+def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
+    """Return (group, session) of the logs that changed last, newest first.
+
+    Args:
+        group: `*` for all groups.
+    """
+    found: list[tuple[float, str, str]] = []
+    for path in (home / "data" / "sessions").glob(f"{group}/*.jsonl"):
+        with contextlib.suppress(OSError):  # it was removed meanwhile
+            found.append((path.stat().st_mtime, path.parent.name, path.stem))
+    return [(group, session) for _, group, session in sorted(found, reverse=True)[:most]]

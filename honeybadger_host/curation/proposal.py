@@ -19,7 +19,6 @@ from honeybadger_agent.wire.refusals import shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entries.entry import show_time
 
-VERSION: Final = 1
 RULES: Final = "rules"  # `by` of a proposal that no model made
 ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
 MAX_OPERATIONS: Final = 2000  # a pass looks at 1,000 entries at most
@@ -134,12 +133,9 @@ class Operation(Part):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Operation:
-        """Refuse an operation that could not be applied: a merge of one source, a missing result."""
-        least = _MIN_SOURCES.get(self.op, 0)
+        """Refuse an operation that could not be applied: a source named twice, a missing result."""
         if len(set(self.sources)) != len(self.sources):
             raise _must_be(f"different ids: operation {self.n} names one of its sources twice")
-        if len(self.sources) < least:
-            raise _must_be(f"complete: operation {self.n}, {self.op}, needs at least {least} in `sources`")
         if self.op not in _WITHOUT_RESULT and self.op != "write" and not (self.result or "").strip():
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
         if self.op in _WITHOUT_RESULT and self.result is not None:
@@ -149,7 +145,6 @@ class Operation(Part):
 
 RETIRED: Final = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
 TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
-_MIN_SOURCES: Final = {"merge": 2, "retire": 1, "refine": 1}
 _WITHOUT_RESULT: Final = ("retire", "refine")
 
 
@@ -194,11 +189,6 @@ class Proposal(Part):
         numbers = [operation.n for operation in self.operations]
         if len(set(numbers)) != len(numbers):
             raise _must_be("numbered: each operation has an `n` of its own")
-        said = [self.session is not None, self.first_turn is not None, self.last_turn is not None]
-        if any(said) and not all(said):
-            raise _must_be("complete: `session`, `first_turn` and `last_turn` stand together, or none of them")
-        if (self.first_turn or 0) > (self.last_turn or 0):
-            raise _must_be("in order: `first_turn` is not after `last_turn`")
         return self
 
 
@@ -215,11 +205,7 @@ def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
 
 def parse_proposal(data: bytes) -> Proposal:
     """Return the proposal in a file. Raises ValueError with the problem and its place, for the person who edits it."""
-    value = read_json(data)
-    version: Any = value.get("v", VERSION)
-    if version != VERSION or isinstance(version, bool):
-        raise ValueError(f"its version `v` is {version!r:.40}, this host knows {VERSION}: leave it to a newer host")
-    return checked(Proposal, value)
+    return checked(Proposal, read_json(data))
 
 
 def dump_proposal(proposal: Proposal) -> bytes:

@@ -68,41 +68,28 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             changed_at = path.lstat().st_mtime
             if is_wanted(name, changed_at) and (data := read_whole(path)) is not None:
                 yield Stored(name, proposal_in(data, group, name), "", changed_at)
-        except FileNotFoundError:  # removed meanwhile
-            continue
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)
 
 
-def settled(proposals: Iterable[Proposal]) -> Callable[[Operation], bool]:
-    """Return a test whether a checked operation need not be proposed.
+def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+    """Return a checked proposal without the operations that need not be proposed.
 
-    That is so if memory has its text already, or if its text is part of an operation that waits, that a person struck,
-    or that a gate refused for good.
+    Memory has their text already, or it is part of an operation that waits, that a person struck, or that a gate
+    refused for good.
     """
     known: defaultdict[object, list[str]] = defaultdict(list)
-    for proposal in proposals:
-        for each in proposal.operations:
-            is_for_later = each.gates.refuse("too_much", "too_few")
-            if each.state in ("waiting", "struck") or (each.state == "refused" and not is_for_later):
-                known[_subject(each)].append(folded(each.result or ""))
-
-    def is_settled(operation: Operation) -> bool:
-        text = folded(operation.result or "")
-        return operation.gates.refuse("no_change") or any(text in other for other in known[_subject(operation)])
-
-    return is_settled
-
-
-def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
-    """Return a checked proposal without the operations that need not be proposed."""
-    is_settled = settled(earlier)
-    operations = tuple(each for each in proposal.operations if not is_settled(each))
-    return proposal.model_copy(update={"operations": operations})
-
-
-def _subject(operation: Operation) -> object:
-    return operation.op, operation.category, frozenset(operation.sources)
+    for each in (operation for one in earlier for operation in one.operations):
+        is_refused = each.state == "refused" and not each.gates.refuse("too_much", "too_few")
+        is_redone = proposal.kind == "consolidation" and not each.waits  # its turns are consolidated again
+        if not is_redone and (is_refused or each.state in ("waiting", "struck")):
+            known[each.op, each.category, frozenset(each.sources)].append(folded(each.result or ""))
+    operations: list[Operation] = []
+    for each in proposal.operations:
+        text, same = folded(each.result or ""), known[each.op, each.category, frozenset(each.sources)]
+        if not each.gates.refuse("no_change") and not any(text in other for other in same):
+            operations.append(each)
+    return proposal.model_copy(update={"operations": tuple(operations)})
 
 
 class WaitingProposals:

@@ -7,8 +7,8 @@ goes through the pipeline like a request.
 
 from __future__ import annotations
 
-import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,13 +18,12 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_host.curation.asking import FAILED, Asker
-from honeybadger_host.curation.consolidations import Consolidations
+from honeybadger_host.curation.asking import FAILED
+from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.curation.dreams import Dreams, Dreamt, DueDreams
-from honeybadger_host.curation.enrichment import Enrichment, Saved, saved_in
-from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.enrichment import Enrichment, saved_in
+from honeybadger_host.curation.passes import PassDependencies, newest_sessions
 from honeybadger_host.curation.proposal import Kind
-from honeybadger_host.curation.snapshot import newest_sessions
 from honeybadger_host.journal.changes import Change, TurnAdded
 
 log = structlog.get_logger()
@@ -140,25 +139,15 @@ class Curator:
         due_dreams: DueDreams | None = None,
         enrichment: Enrichment | None = None,
     ) -> None:
-        self._uses = uses
+        self.uses = uses
         self._dreams = dreams
         self._due_dreams = due_dreams
         self._enrichment = enrichment
-        self._lock = threading.Lock()
-        self._grown: set[Job] = set()
-        self._saved: set[Saved] = set()
+        self._grown: deque[Job] = deque()
+        self._saved: deque[tuple[str, str]] = deque()
         self.jobs = Jobs()
         self.consolidations = Consolidations(uses)
         self.failures = 0  # since the start
-
-    @property
-    def consolidates(self) -> bool:
-        return self._uses.memory_window > 0
-
-    @property
-    def asker(self) -> Asker | None:
-        """The asker of the model; None without a model: then summaries consist of people's newest turns."""
-        return self._uses.asker
 
     # ------------------------------------------------------------------------------------------ what people ask for
 
@@ -170,7 +159,7 @@ class Curator:
         async with self.jobs.asked_for(Job(group, "consolidation", session)):
             while await self.consolidations.consolidate(group, session, at_once=True):
                 pass
-        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
+        mark = await anyio.to_thread.run_sync(self.uses.watermarks.read, group, session)
         return 0 if mark is None else mark.turn
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
@@ -185,20 +174,17 @@ class Curator:
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Note the sessions that grew, and the entries that were saved."""
-        added = [change for change in written if self.consolidates and isinstance(change, TurnAdded)]
-        grown = {Job(change.group, "consolidation", change.session) for change in added}
-        saved = set() if self._enrichment is None else {*saved_in(written)}
-        if grown or saved:
-            with self._lock:
-                self._grown |= grown
-                self._saved |= saved
+        for change in written:
+            if isinstance(change, TurnAdded) and self.uses.memory_window:
+                self._grown.append(Job(change.group, "consolidation", change.session))
+        if self._enrichment is not None:
+            self._saved.extend(saved_in(written))
 
     async def run(self) -> None:
         """Run due jobs until cancelled."""
-        if self.consolidates:
-            found = await anyio.to_thread.run_sync(newest_sessions, self._uses.home, "*", _FOUND_AT_START)
-            for group, session in found:
-                self.jobs.add(Job(group, "consolidation", session))
+        if self.uses.memory_window:
+            for found in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*", _FOUND_AT_START):
+                self.jobs.add(Job(found[0], "consolidation", found[1]))
         if self._enrichment is not None:
             for group in await self._enrichment.groups():
                 self.jobs.add(Job(group, "enrichment"))
@@ -210,21 +196,18 @@ class Curator:
                     dreams_at = time.monotonic() + DREAM_LOOK_SECONDS
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
-                for job in self.jobs.take(time.monotonic(), self._uses.waiting_groups()):
+                for job in self.jobs.take(time.monotonic(), self.uses.waiting_groups()):
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
 
     async def _add_grown(self) -> None:
         """Add jobs for the turns and entries that came since the last look."""
-        with self._lock:
-            grown, self._grown = self._grown, set()
-            saved, self._saved = self._saved, set()
-        for job in grown:
-            self.jobs.add(job)
-        if self._enrichment is not None:
-            await self._enrichment.note(saved)
-            for group, _ in saved:
+        while self._grown:
+            self.jobs.add(self._grown.popleft())
+        for _ in range(len(self._saved)):
+            group, entry_id = self._saved.popleft()
+            if self._enrichment is not None and await self._enrichment.note(group, entry_id):
                 self.jobs.add(Job(group, "enrichment"))
 
     async def _do(self, job: Job) -> None:
@@ -246,12 +229,11 @@ class Curator:
     def _failed(self, job: Job, why: str) -> dict[str, object]:
         """Let a failed job wait; return the members of its log line."""
         self.failures += 1
-        pause = self.jobs.fail(job, why, time.monotonic())
         return {
             "kind": job.kind,
             "group": job.group,
             **({"session": job.session} if job.session else {}),
             "why": why,
-            "again_in_seconds": round(pause),
+            "again_in_seconds": round(self.jobs.fail(job, why, time.monotonic())),
             "now_what": "nothing is lost: memory and the turns in the log stay as they are",
         }

@@ -159,7 +159,7 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     Source: AB2.
     """
     tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
-    head = f"[{minute(turn)}] {turn.role.upper()}{tools}: {speaker_of(turn)}\n"
+    head = f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker_of(turn)}\n"
     spans = sentences_of(turn.content)
     said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in spans)
     return head + "".join(f"  {f'{place}.{n} ' if is_person else ''}{text}\n" for n, text in enumerate(said, 1))
@@ -187,10 +187,6 @@ def speaker_of(turn: Turn) -> str:
     return turn.by if turn.sender in ("", turn.role) else one_line(turn.shown_name).text[:120]
 
 
-def minute(turn: Turn) -> str:
-    return f"{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
 # ------------------------------------------------------------------------------------------------------------- a fact
 
 
@@ -210,18 +206,11 @@ def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
         chosen = {near for number in pick.sentences for near in (number - 1, number) if near >= 0}
         pick = Pick(pick.session, turn, tuple(sorted(chosen)))
     evidence = pick.evidence()
-    lines = [_joined(evidence)]
-    is_short = len(turn.content.strip()) < _SHORT_TURN
-    question = _question(before.content) if is_short and before is not None and before.role == "assistant" else None
-    if question is not None and before is not None:
-        lines.append(f"> {speaker_of(before)} asked: {question}")
-    return "\n".join(lines), evidence
-
-
-def places_in(refs: Iterable[str]) -> list[tuple[str, int]]:
-    """Return (session, turn) of the refs that name a session."""
-    found = (_REF.fullmatch(ref) for ref in refs)
-    return [(match[1], int(match[2])) for match in found if match is not None and match[1]]
+    text = _joined(evidence)
+    if before is not None and before.role == "assistant" and len(turn.content.strip()) < _SHORT_TURN:
+        question = _question(before.content)
+        text += f"\n> {speaker_of(before)} asked: {question}" if question else ""
+    return text, evidence
 
 
 def _question(text: str) -> str | None:

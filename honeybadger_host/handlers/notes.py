@@ -10,7 +10,6 @@ from typing import Any
 import structlog
 
 from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
-from honeybadger_host.curation.notes import NotePlace, notes_of
 from honeybadger_host.documents.history import edit_note as edited
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import MEMORY, PERSONA, SUMMARY
@@ -19,6 +18,7 @@ from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import Added, WholeFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
+from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
 
 log = structlog.get_logger()

@@ -247,14 +247,13 @@ MAX_KEPT: Final = 10
 
 
 class Watermark(Edited):
-    """The last consolidated turn of a session, and its passes.
+    """The last consolidated turn of a session, and turns to consolidate again.
 
     Args:
         turn: number of the last consolidated turn; 0: none.
         at: when it was consolidated.
         proposal: id of the proposal that did it.
         part: SHA-256 of the session's part of summary.md as it was written; any other was edited by a person.
-        passes: how often it was consolidated, reverted passes included.
         again: first and last number of turns to consolidate again: their pass was reverted, later ones were not.
     """
 
@@ -263,7 +262,6 @@ class Watermark(Edited):
     at: Stamp | None = None
     proposal: str = ""
     part: str | None = None
-    passes: Annotated[Count, Field(default=0)] = 0
     again: Annotated[tuple[Annotated[tuple[Count, Count], Field(strict=False)], ...], Field(strict=False)] = ()
 
 

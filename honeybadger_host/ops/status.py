@@ -137,7 +137,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
 
 def _curation(host: Host, now: float) -> dict[str, Any]:
     """Return the jobs of curation that run, wait or failed, and their cost."""
-    curator, jobs, asker = host.curator, host.curator.jobs, host.curator.asker
+    curator, jobs, asker = host.curator, host.curator.jobs, host.curator.uses.asker
     spent = [] if asker is None else sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
     model = host.settings.model

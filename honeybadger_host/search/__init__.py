@@ -4,5 +4,5 @@ May import: memory, journal, files, text, errors. `data/index.db` may be deleted
 
 Reading order: `sources`, `pieces` and `documents` (what is indexed), `indexer` and `index_db` (how),
 `index` and `corpora` (its life, what is in memory); `blocks`, `corpus`, `asked`, `ranking` and `lookups` (a
-search); `working_search`; `embeddings` and `index_vectors`; `language/` (words).
+search); `notes` (by their ids); `working_search`; `embeddings` and `index_vectors`; `language/` (words).
 """

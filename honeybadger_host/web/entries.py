@@ -11,11 +11,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import EditMemory, EditNote, EntryResult, Forget, GetMemory, ReadGroupFiles
-from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
+from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
 from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history

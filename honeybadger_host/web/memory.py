@@ -26,10 +26,10 @@ from honeybadger_agent.wire import (
     SearchMemory,
 )
 from honeybadger_agent.wire import Request as Asked
-from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.documents.unread import removed_unread
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of

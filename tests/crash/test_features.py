@@ -14,7 +14,6 @@ import pytest
 
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.files.home import JOURNAL_FILE
-from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import estimate_tokens
 from tests.crash.conftest import IS_LONG
 from tests.crash.features import (
@@ -79,9 +78,6 @@ def test_a_killed_dream_request_is_answered_once(nursery: Nursery, tmp_path: Pat
 def test_ten_kills_book_at_most_twice_the_cost(tmp_path: Path, rng: random.Random) -> None:
     home, paid = tmp_path / "home", Counter[str]()
     make_talk(home)
-    log = (home / turns_file("main", "main")).read_bytes()
-    for n in range(3):  # a question that three kills cut short is given up: the next session asks the next one
-        (home / turns_file("main", f"more-{n}")).write_bytes(log)
 
     def answering(asked: Asked) -> Answer:
         """Charge for the prompt and for each piece that is sent, then hang."""

@@ -79,14 +79,13 @@ def test_forgetting_a_text_forgets_what_was_taken_from_it(make_host: HostFactory
 
 
 def test_invented_and_known_facts_are_left_out(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    host = make_host(proposing(home, ["1.1"], ["1.9", "x", "The heating is not gas."], ["1.1-4"])).start()
+    make_host(proposing(home, ["1.1"], ["1.9", "x", "The heating is not gas."], ["1.1-4"])).start()
     standing = memory.save(RENT, "home")
     whole = memory.save(TEXT, "home")
-    (done,) = wait_for(lambda: host.events("enrichment.finished"))
-    assert (done["applied"], done["refused"]) == (0, 1)
+    wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] == 780)
+    wait_for(lambda: noted(home) == [])  # it is not asked again
     assert memory.entries().keys() == {standing, whole}
-    failed = [[each["gate"] for each in one["gates"]["failed"]] for one in memory.proposals()[0]["operations"]]
-    assert failed == [["no_change"]]
+    assert memory.proposals() == []
 
 
 @pytest.mark.parametrize("answer", ['{"sentences": []}', '{"entries": [{"content": 7}]}'])
@@ -107,14 +106,6 @@ def test_an_answer_without_entries_is_not_asked_again(
     assert other in memory.entries()
 
 
-def test_without_a_model_a_saved_text_stays_alone(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(SOON).start()
-    memory.save(TEXT)
-    memory.dream("--dry-run")  # it is a job of the same group
-    assert len(memory.entries()) == 1
-    assert noted(home) == []
-
-
 def test_nobody_pays_for_a_model_to_read_imported_entries(
     make_host: HostFactory, home: Path, memory: Memory, tmp_path: Path
 ) -> None:
@@ -129,14 +120,6 @@ def test_nobody_pays_for_a_model_to_read_imported_entries(
     assert [each["id"] for each in memory.proposals()] == [f"enrichment-{whole}"]
     assert imported in memory.entries()
     assert noted(home) == []
-
-
-def test_switched_off_an_entry_stays_alone(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(proposing(home) | {"curation.enrichment": False}).start()
-    memory.save(TEXT)
-    memory.dream("--dry-run")  # it is a job of the same group
-    assert len(memory.entries()) == 1
-    assert "enrichment" not in json.dumps(status_of(memory.home)["curation"])
 
 
 def test_a_kill_before_the_answer_loses_and_doubles_nothing(make_host: HostFactory, home: Path, memory: Memory) -> None:

@@ -93,18 +93,3 @@ def test_text_typed_without_a_host_is_the_persons(noted: HostProcess, stranger: 
     assert "human" in heading_above(context(stranger)["system"], "Below it.")
     (cake,) = wait_for(lambda: hits(noted.home, "pepper"), what="the words are found")
     assert cake["author"] == "human"
-
-
-def test_in_a_large_growing_file_lines_keep_their_authors(noted: HostProcess, stranger: RawSender) -> None:
-    for number in range(2):
-        stranger.do(f"l{number}", content=f"number {number} " + "filling " * 2500)
-    settle(noted.home)
-    stranger.do("l2", content="ends with plums")
-    settle(noted.home)
-    stranger.memory.write_text(stranger.memory_text() + "A pear below.\n")
-    found = wait_for(lambda: hits(noted.home, "pear"), what="the line is found")
-    assert [(hit["author"], hit["text"]) for hit in found] == [("human", "A pear below.")]
-    stranger.do("l3", content="and some quinces")
-    wait_for(lambda: hits(noted.home, "quinces"), what="the note is found")
-    for words, author in (("pear", "human"), ("plums", "stranger"), ("quinces", "stranger")):
-        assert [hit["author"] for hit in hits(noted.home, words)] == [author]

@@ -83,7 +83,6 @@ PURE = [
     ),
     *("context.text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "said", "gates", "candidates")),
-    *(f"curation.{name}" for name in ("consolidation", "dream")),
     *(f"search.{name}" for name in ("corpus", "asked", "ranking")),
     "spool.rate_limits",
     *(f"search.language.{name}" for name in ("analyzer", "dates")),

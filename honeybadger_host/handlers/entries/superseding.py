@@ -14,7 +14,6 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
 from honeybadger_agent.wire import ArchiveMemory, Refusal, Wire
-from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE
@@ -25,6 +24,7 @@ from honeybadger_host.journal.changes import Change, WholeFiles, read_whole
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
+from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.search.sources import archive_of
 
 log = structlog.get_logger()

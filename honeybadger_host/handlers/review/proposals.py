@@ -16,17 +16,17 @@ from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget, WrongAnswer
 from honeybadger_host.curation.dreams import Dreamt
-from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored, with_states
-from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, QueryHandler, WaitingHandler
+from honeybadger_host.handlers.review.reverting import Reverting
 from honeybadger_host.handlers.review.waiting import Accepting
 from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.search.notes import NOTE_ID, notes_of
 from honeybadger_host.text.time_stamps import time_stamp
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
@@ -76,7 +76,7 @@ def decide_proposal(
 
     def _work(payload: DecideProposal, proposal: Proposal, file: str, data: bytes) -> _Work:
         if payload.decision == "revert":
-            return Reverting(journal, files, proposal, file, data)
+            return Reverting(journal, files, proposal, data)
         chosen = _chosen(proposal, payload)
         is_struck = payload.decision == "strike"
         if payload.result is not None:

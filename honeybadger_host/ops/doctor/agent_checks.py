@@ -17,7 +17,7 @@ from honeybadger_agent.models.model import DEFAULT_URLS, ModelFailed
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
 from honeybadger_host.configuration import host_zone, load_settings, model_key
-from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
+from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.handlers.tasks import why_without_model

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.changes import WholeFiles, read_whole
@@ -21,13 +20,12 @@ from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 
 @pytest.fixture
 def uses(home: Path) -> PassDependencies:
-    files = GroupFiles(home)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
     return PassDependencies(
         home,
         asker=None,
-        directives=Directives(files),
+        files=GroupFiles(home),
         change=cast(Any, None),
         waiting_groups=tuple,
         is_agent=lambda name: name == "bee",
@@ -39,7 +37,6 @@ def uses(home: Path) -> PassDependencies:
             render=lambda file: None,
         ),
         watermarks=Watermarks(KeptFiles(home)),
-        files=files,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
         memory_window=50,

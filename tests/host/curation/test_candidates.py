@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from honeybadger_host.curation.candidates import Item, alike
+from honeybadger_host.curation.candidates import alike
 
 
-def items(*texts: str) -> list[Item]:
-    return [Item(f"e{n}", text) for n, text in enumerate(texts)]
+def items(*texts: str) -> dict[str, str]:
+    return {f"e{n}": text for n, text in enumerate(texts)}
 
 
 @pytest.mark.parametrize(

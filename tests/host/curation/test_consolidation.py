@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from bench.survival.__main__ import survive
 from honeybadger_host.curation.asking import WrongAnswer, read_answer
 from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of, request_text
-from honeybadger_host.curation.dream import joined
+from honeybadger_host.curation.dreams import joined
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Proposal, numbered
+from honeybadger_host.search.notes import notes_of
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)

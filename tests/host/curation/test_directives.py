@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.curation.directives import NAMES, RULES, DirectiveName, Directives, built_in, problem_of
+from honeybadger_host.curation.asking import NAMES, RULES, DirectiveName, built_in, read_directive
 from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.agent_checks import directives as check
@@ -26,14 +26,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def directives(tmp_path: Path) -> Directives:
-    return Directives(GroupFiles(tmp_path))
+def directives(tmp_path: Path) -> GroupFiles:
+    return GroupFiles(tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, directives: Directives) -> None:
-    assert problem_of(name, built_in(name)) is None
-    text = directives.read(name)
+def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, directives: GroupFiles) -> None:
+    text = read_directive(directives, name)
     assert text == BUILT_IN[name]
     assert len(text) < 4000  # a prompt is paid for with every call
     if name not in ("memory-rules", "prose"):
@@ -43,14 +42,14 @@ def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, direc
         assert json.loads(shown[0])
 
 
-def test_files_replace_a_prompt_and_its_rules_at_once(folder: Path, directives: Directives) -> None:
+def test_files_replace_a_prompt_and_its_rules_at_once(folder: Path, directives: GroupFiles) -> None:
     (folder / "dream.md").write_text(f"\ufeffAnswer `join`.\n{RULES}\n")
     (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
-    assert directives.read("dream") == "Answer `join`.\nOnly what concerns bees. \\1 stays."
-    assert r"Only what concerns bees. \1 stays." in directives.read("enrichment")
+    assert read_directive(directives, "dream") == "Answer `join`.\nOnly what concerns bees. \\1 stays."
+    assert r"Only what concerns bees. \1 stays." in read_directive(directives, "enrichment")
     (folder / "memory-rules.md").unlink()
     (folder / "dream.md").unlink()
-    assert directives.read("dream") == BUILT_IN["dream"]
+    assert read_directive(directives, "dream") == BUILT_IN["dream"]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +57,14 @@ def test_files_replace_a_prompt_and_its_rules_at_once(folder: Path, directives: 
     [
         ("dream", b" \n", "is blank: write the prompt, or remove the file"),
         ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
-        ("consolidation", b"Write a haiku.", "does not ask for `facts`, by which the answer"),
     ],
 )
 def test_a_broken_file_is_reported_and_the_default_used(
-    name: DirectiveName, data: bytes, says: str, folder: Path, directives: Directives
+    name: DirectiveName, data: bytes, says: str, folder: Path, directives: GroupFiles
 ) -> None:
     (folder / f"{name}.md").write_bytes(data)
     with capture_logs() as logs:
-        assert directives.read(name) == BUILT_IN[name]
+        assert read_directive(directives, name) == BUILT_IN[name]
     ((event, why),) = {(each["event"], each["why"]) for each in logs}
     assert event == "directive.refused"
     assert says in why
@@ -75,7 +73,7 @@ def test_a_broken_file_is_reported_and_the_default_used(
 def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Path) -> None:
     assert list(check(tmp_path)) == []
     (folder / "dream.md").write_text("Answer join.")
-    (folder / "consolidation.md").write_text("Write a haiku.")
+    (folder / "consolidation.md").write_text("\n")
     (folder / "preferences.md").write_text("x")
     (folder / ".dream.md.swp").write_text("x")
     found = [finding.message.partition(" ")[0] for finding in check(tmp_path) if finding.level == "warning"]

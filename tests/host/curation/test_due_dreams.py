@@ -67,25 +67,3 @@ def test_missed_nights_count_as_one_across_restarts(world: World) -> None:
     assert world.at(6, 4) == []  # what was changed in the same second is not newer
     world.write()
     assert world.at(7, 4) == ["main"]
-
-
-def test_a_group_with_nothing_new_leaves_the_night_out(world: World) -> None:
-    world.write()
-    world.now += timedelta(hours=1)
-    world.dream()
-    assert world.at(2, 4) == []
-    world.write()
-    assert world.at(2, 5) == []  # the next night
-    assert world.at(3, 3, 30) == ["main"]
-    (world.home / "groups/empty").mkdir()
-    assert world.at(4, 4) == ["main"]
-
-
-def test_a_talking_group_dreams_when_it_is_quiet(world: World) -> None:
-    world.at(2, 3, 29)
-    world.now += timedelta(seconds=70)
-    world.write()
-    world.now += timedelta(seconds=29)
-    assert world.due.groups() == []
-    world.now += timedelta(seconds=1)
-    assert world.due.groups() == ["main"]

@@ -83,11 +83,6 @@ def test_bad_operations_are_refused_by_their_gate(gate: str, operation: Operatio
     assert not applies_itself(found, "copied")
 
 
-def test_a_known_text_is_refused_in_plain_words() -> None:
-    (found,) = checked(add("The rent is  900.", *quote("x"), sources=("MEMORY.md#a1",)))
-    assert "memory already has this text" in [each.what for each in found.gates.failed]
-
-
 def test_what_waits_for_a_person_never_applies_itself() -> None:
     (found,) = checked(Operation(n=1, op="retire", sources=("e1",), waits="only a person retires"))
     assert (failed(found), found.state) == ([], "waiting")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from honeybadger_host.curation.asking import read_answer
+from honeybadger_host.curation.dreams import PreferenceAnswer, preference_of
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.preferences import PreferenceAnswer, oldest, operation_of, seen_before
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.text.turn import Turn
 
@@ -30,11 +30,9 @@ def decided(strength: str, *turns: int) -> Operation | None:
     """Return what becomes of a preference that a model found in turns."""
     row = {"take": [f"main#{turn}.1" for turn in turns], "strength": strength}
     (said,) = read_answer(json.dumps({"preferences": [row]}), PreferenceAnswer).preferences
-    made = operation_of(said, TURNS)
-    if made is None:
-        return None
-    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(made,))
-    return check(proposal, Known({}, lambda turn: turn.by != "bee", TURNS, group_size=10)).operations[0]
+    made = tuple(preference_of(said, TURNS))
+    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=made)
+    return next(iter(check(proposal, Known({}, lambda turn: turn.by != "bee", TURNS, group_size=10)).operations), None)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,6 @@ def test_a_preference_uses_the_turns_own_words() -> None:
     assert early.result == "Short answers, please.\nI said short answers!"
     (few,) = early.gates.failed
     assert (few.gate, few.what) == ("too_few", "a casual preference needs 3 turns of one person; this one has 2")
-    proposal = Proposal(id="p", group="main", kind="preferences", made_at=NOW, operations=(early,))
-    assert seen_before([proposal]) == [("main", 1), ("main", 2)]
 
 
 @pytest.mark.parametrize(("turn", "asks"), [(6, True), (7, True), (1, False)])
@@ -73,11 +69,3 @@ def test_what_touches_security_credentials_or_money_needs_permission(turn: int, 
     operation = decided("strong", turn)
     assert operation is not None
     assert ("requires_user_permission" in operation.metadata) == asks
-
-
-def test_a_pass_takes_the_oldest_turns_that_fit() -> None:
-    turns = {
-        ("main", n): Turn(n, NOW + timedelta(seconds=n), "user", "ann", "ann", "word " * 4000, 9)
-        for n in range(5, 0, -1)
-    }
-    assert [number for _, number in oldest(turns)] == [1, 2]

@@ -34,17 +34,14 @@ def test_a_person_may_leave_out_whatever_says_nothing() -> None:
     [
         (b"[]", "it must be a JSON object"),
         (b'{"a":' * 300 + b"1" + b"}" * 300, "nested too deep"),
-        (file(v=2), "its version `v` is 2, this host knows 1: leave it to a newer host"),
+        (file(v=2), "v must be 1"),
         (b"{}", "id is missing; group is missing; kind is missing; made_at is missing"),
         (file(group="../../etc"), "group must be an id: 1-64 letters"),
         (file(operatoins=[]), "operatoins is unknown"),
         (file({"sources": ["../x"]}), "operations.0.sources.0 must be an id as search shows it"),
-        (file({"sources": ["a1"]}), "operation 1, merge, needs at least 2 in `sources`"),
         (file({"sources": ["a1", "a1"]}), "operation 1 names one of its sources twice"),
         (file({"op": "retire"}), "operation 1, retire, writes no text"),
         (file({"evidence": [{"session": "main", "turn": 1, "quote": ""}]}), "operations.0.evidence.0.quote is empty"),
-        (file(session="main"), "`session`, `first_turn` and `last_turn` stand together"),
-        (file(session="main", first_turn=9, last_turn=3), "`first_turn` is not after `last_turn`"),
         (file(operations=[{"n": 1, "op": "retire", "sources": [one]} for one in "ab"]), "an `n` of its own"),
     ],
 )

@@ -9,11 +9,9 @@ from typing import Any
 import anyio
 
 from honeybadger_agent.mailbox import SCHEDULER
-from honeybadger_host.curation.dream import FOLDED
 from honeybadger_host.curation.dreams import Dreams
-from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.passes import PassDependencies, earlier_proposals, retired_since, take
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
-from honeybadger_host.curation.snapshot import decided_before, take
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.text.turn import Turn
 
@@ -40,17 +38,17 @@ def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies)
     memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
     (uses.home / "groups/main/MEMORY.md").write_text(memory)
     snapshot = take(uses, "main", NOW)
-    free = [item.text for item in snapshot.items if item.id not in snapshot.protected]
+    free = [text for name, text in snapshot.texts.items() if name not in snapshot.protected]
     assert free == ["x", "Free."]
     assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
-    assert snapshot.size == 10
+    assert len(snapshot.texts) == 10
 
 
 def test_an_id_that_two_entries_have_is_left_out(uses: PassDependencies) -> None:
     for category in ("a", "b"):
         write(uses.home, "twice", "The same.", category=category)
     write(uses.home, "once", "Another.")
-    assert [item.id for item in take(uses, "main", NOW).items] == ["once"]
+    assert [*take(uses, "main", NOW).texts] == ["once"]
 
 
 def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
@@ -59,16 +57,16 @@ def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
     operations = (
         Operation(n=1, op="retire", sources=("a", "b"), state="applied"),
         Operation(n=2, op="retire", sources=("b",), state="applied"),
-        Operation(n=3, op="merge", sources=("c", "d"), result="x", why=FOLDED, state="applied"),
+        Operation(n=3, op="merge", sources=("c", "d"), result="x", state="applied"),
         Operation(n=4, op="retire", sources=("e",), state="refused"),
         Operation(n=5, op="add", sources=("f",), result="x", state="applied"),
     )
     proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=operations)
     (folder / "dream-1.json").write_bytes(dump_proposal(proposal))
     (folder / "broken.json").write_text("{")
-    dreams, touched = decided_before(home, "main", datetime.now(UTC))
-    assert (len(dreams), touched) == (1, 2)
-    assert decided_before(home, "main", datetime.now(UTC) + timedelta(days=31))[1] == 0
+    (found,) = earlier_proposals(home, "main", datetime.now(UTC) + timedelta(days=31))
+    assert retired_since([found], NOW) == {"a", "b"}
+    assert retired_since([found], NOW + timedelta(seconds=1)) == set()
 
 
 def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> None:

@@ -9,12 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, Refusal
-from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler
 from honeybadger_host.journal.changes import Added, NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, watermark_file
+from honeybadger_host.search.notes import notes_of
 from honeybadger_host.settings import Conversation, Settings
 from tests.host.handlers.room import Room
 

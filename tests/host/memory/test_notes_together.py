@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.memory.markdown.budget import cut_notes
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
+from honeybadger_host.search.notes import notes_of
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 
 AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)

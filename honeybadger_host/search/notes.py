@@ -1,12 +1,10 @@
-"""The notes of a MEMORY.md by the ids that operations name, with their texts and protection. Pure."""
+"""The notes of a MEMORY.md by the ids that searches show, with their places and texts. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from honeybadger_agent.mailbox import HUMAN, OPERATOR
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.memory.markdown.notes import NOBODY, SIGNED, is_pinned, note_spans
@@ -14,10 +12,6 @@ from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
 
 NOTE_ID: Final = f"{MEMORY}#"
-# Reasons for protection.
-A_PERSON: Final = "a person wrote it"
-PINNED: Final = "it is pinned"
-_PEOPLE: Final = (NOBODY, HUMAN, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +40,3 @@ def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
         author = piece.author if is_signed else NOBODY
         found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], author, text, is_pinned(note))
     return found
-
-
-def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:
-    """Return id -> why only a person may change it: a person wrote it, or it is pinned."""
-    return {
-        note: A_PERSON if place.author in _PEOPLE else PINNED
-        for note, place in notes.items()
-        if place.author in _PEOPLE or place.is_pinned
-    }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.search.notes import NOTE_ID, notes_of
 from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
 

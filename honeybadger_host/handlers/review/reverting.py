@@ -1,0 +1,186 @@
+"""Reverts the changes of a proposal: memory, the summary, and the session's watermark.
+
+The journal has the earlier content of each file. Later changes are merged with it, and stay where they conflict. If
+the pass is not the session's newest, its turns are marked to be consolidated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.curation.proposal import OperationState, Proposal
+from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
+from honeybadger_host.documents.history import Removal, removal_of, revise, text_before
+from honeybadger_host.documents.in_use import merged_as
+from honeybadger_host.files.home import ARCHIVE, MEMORY
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.journal.changes import (
+    ABSENT,
+    NOTE_REMOVED,
+    NOTE_RESTORED,
+    REMOVED,
+    WHOLE_KINDS,
+    Added,
+    Change,
+    FileRemoved,
+    FileWritten,
+    WholeFiles,
+    WholeKind,
+)
+from honeybadger_host.journal.reader import read_requests_of
+from honeybadger_host.journal.schema import Row
+from honeybadger_host.memory.entries.entry import name_in
+from honeybadger_host.memory.markdown.archive import leave_archive, standing_span
+from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
+
+# Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
+_KEPT: Final = ("history", "proposal", "note_archived")
+
+
+class Prepared(NamedTuple):
+    """The changes of a proposal.
+
+    Args:
+        added, removed: notes.
+        whole: changes of whole files, newest first, each with the content before it.
+    """
+
+    added: Sequence[bytes]
+    removed: Sequence[Removal]
+    whole: Sequence[tuple[Row, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reverting:
+    """Reverts one proposal; `kept` is the content of its file."""
+
+    journal: Path
+    files: WholeFiles
+    proposal: Proposal
+    kept: bytes
+
+    @property
+    def _mark_file(self) -> str:
+        return watermark_file(self.proposal.group, self.proposal.session or "")
+
+    def prepare(self, asked: Asked) -> Prepared:
+        """Find the changes. Raises Refusal if the journal no longer has them."""
+        group, file = self.proposal.group, proposal_file(self.proposal.group, self.proposal.id)
+        if not any(each.state == "applied" for each in self.proposal.operations):
+            raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
+        kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
+        rows = [row for row in read_requests_of(self.journal, file)[::-1] if row.kind not in kept]
+        if not rows:
+            raise _unknown(f"the journal does not know any more what proposal {self.proposal.id} changed")
+        memory, archive = f"groups/{group}/{MEMORY}", f"groups/{group}/{ARCHIVE}"
+        for each in (file, self._mark_file, memory, archive, *(row.file for row in rows)):
+            self.files.load(each)
+        return Prepared(
+            [row.data for row in rows if row.kind == "note"],
+            [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED],
+            [(row, self._before(row)) for row in rows if row.kind in WHOLE_KINDS],
+        )
+
+    def _before(self, row: Row) -> bytes | None:
+        """Return the content of a file before a change, or None if there was none. Raises Refusal if it is unknown."""
+        if row.kind.endswith(REMOVED):
+            return row.data
+        before = None if row.offset == ABSENT else text_before(self.journal, row)
+        if before is None and row.offset != ABSENT:
+            raise _unknown(f"{row.file} held what a person had written, which the journal does not have")
+        return b"" if before is None and row.kind == "summary" else before
+
+    def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
+        """Return the opposite of each change; later changes stay, and their files are named in the result.
+
+        Raises Refusal if the proposal was changed meanwhile.
+        """
+        proposal, group = self.proposal, self.proposal.group
+        check_kept(self.files, proposal, self.kept)
+        changes, kept = self._notes(prepared)
+        mark = self._mark()
+        is_newest = mark is None or mark.proposal == proposal.id
+        texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
+        for row, before in prepared.whole:
+            place = row.kind.removesuffix(REMOVED), row.file
+            held = texts.get(place, self.files.view(row.file))
+            if row.kind == "watermark":
+                texts[place] = self._moved_back(mark, before) if held is not None else None
+            elif row.kind != "summary" or is_newest:  # a later pass wrote another summary
+                after = None if row.kind.endswith(REMOVED) else row.data
+                texts[place] = _undone(row.file, before, after, held)
+                if held not in (before, after):
+                    kept.append(row.file)
+        moved = {name_in(file) for file in kept}
+        for (kind, file), text in texts.items():
+            held = self.files.view(file)
+            if text is not None and text != held:
+                # An entry that was moved and changed since is not restored to its old place, too.
+                if held is not None or name_in(file) not in moved:
+                    changes.append(FileWritten(group, cast(WholeKind, kind), file, text, held))
+            elif text is None and held is not None:
+                changes.append(FileRemoved(group, cast(WholeKind, kind), file, held))
+        if proposal.session is not None:
+            span = f"{proposal.first_turn}-{proposal.last_turn}"
+            said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {proposal.session})\n\n"
+            changes.append(Added.of("history", group, said.encode()))
+        states: dict[int, OperationState] = {each.n: "struck" for each in proposal.operations}
+        outcome = decided(proposal, states, self.kept, changes)
+        return replace(outcome, result={**outcome.result, "kept": kept})
+
+    def _notes(self, prepared: Prepared) -> tuple[list[Change], list[str]]:
+        """Return the changes that remove added notes and restore removed ones, and MEMORY.md if a note was changed."""
+        group, file = self.proposal.group, f"groups/{self.proposal.group}/{MEMORY}"
+        held, archive = self.files.view(file) or b"", self.files.view(f"groups/{self.proposal.group}/{ARCHIVE}")
+        text, kept = held, list[str]()
+        for note in prepared.added:
+            span = standing_span(text, note)
+            if span is None:
+                kept = [file]
+            else:
+                text = text[: span[0]] + text[span[1] :]
+        for removal in prepared.removed:
+            text = removal.undone(text, removal.notes)
+        if text == held:
+            return [], kept
+        back = revise(group, file, held, text, NOTE_RESTORED) if held else Added.of("note", group, text)
+        gone = [note for removal in prepared.removed for note in removal.notes]
+        return [back, *leave_archive(group, archive, gone)], kept
+
+    def _mark(self) -> Watermark | None:
+        """Return the present watermark of the session; None if there is none, or its file is damaged."""
+        try:
+            return parse_watermark(self.files.view(self._mark_file))
+        except ValueError:
+            return None
+
+    def _moved_back(self, mark: Watermark | None, before: bytes | None) -> bytes:
+        """Return the session's watermark before the pass, or with its turns marked to be consolidated again."""
+        if mark is None or mark.proposal == self.proposal.id:
+            then = parse_watermark(before) or Watermark(turn=0)
+            return dump_watermark(then.model_copy(update={"again": () if mark is None else mark.again}))
+        span = (self.proposal.first_turn or 0, self.proposal.last_turn or 0)
+        return dump_watermark(mark.model_copy(update={"again": tuple(sorted({*mark.again, span}))}))
+
+
+def _undone(file: str, before: bytes | None, after: bytes | None, held: bytes | None) -> bytes | None:
+    """Return the content of a file without a change (None: no file); later changes stay.
+
+    Args:
+        before, after: the content before and after the change.
+        held: the present content.
+    """
+    if held == after:
+        return before
+    if held is None or after is None or before is None:
+        return held
+    return merged_as(file, after, before, held)
+
+
+def _unknown(why: str) -> Refusal:
+    return Refusal("conflict", f"{why}; nothing was changed", field="payload.proposal")
