@@ -112,7 +112,7 @@ class Applying:
                     load(archived_file(file))
                 if len(found) == 1:
                     entries[source] = found[0]
-                if operation.category is not None:
+                if operation.op == "refine" and operation.category is not None:
                     load(entry_file(group, operation.category, source))
             if operation.result is not None and operation.category is not None:
                 category, text = self.entries.place(group, operation.category), folded(operation.result)

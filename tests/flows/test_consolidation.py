@@ -608,7 +608,7 @@ def test_a_failing_model_over_http_costs_only_its_tokens(make_host: HostFactory,
         return BROKEN[broken]() if broken else openai(ModelSaid(f"```json\n{WHOLE}\n```"))
 
     with served(answering) as endpoint:
-        host = make_host({**SOON, **endpoint.settings}).start()
+        host = make_host({**SOON, **endpoint.settings, "curation.tokens_per_day": 1_000_000_000}).start()
 
         def fails(group: str) -> Talk:
             talk = Talk(home, group=group.replace(" ", "-"))

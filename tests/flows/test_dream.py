@@ -143,41 +143,6 @@ def test_a_repeated_dream_gets_the_first_answer(make_host: HostFactory, home: Pa
     assert len(operator.do("d2", "dream")["proposals"]) == 1
 
 
-def test_archived_entries_are_found_only_when_asked_for(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    host = make_host({"ops.maintenance.COMPARE_SECONDS": 1}).start()
-    everybody = home / "groups/global/memory/general"
-    everybody.mkdir(parents=True)
-    (everybody / "tea.json").write_text(json.dumps({"content": "Green tea is for everybody."}))
-    archived = {memory.save(TEA, "drinks"), memory.save(TEA, "people/ann")}
-    memory.bee.note("n1", "Coffee is for Bob.")
-    assert memory.ask("search_memory", query="green tea", archived=True) == {"hits": [], "is_complete": True}
-    memory.dream()
-    notes = memory.group / "archive/MEMORY.md"
-    notes.write_text("\n## Notes (bee, 2026-11-01 09:00)\n- Green tea was for Cora.\n")
-
-    def found(**more: Any) -> dict[str, Any]:
-        return {hit["id"]: hit for hit in memory.ask("search_memory", query="green tea", **more)["hits"]}
-
-    now = found()
-    assert not now.keys() & archived
-    assert not any(hit.get("archived") for hit in now.values())
-    wait_for(lambda: len(found(archived=True)) == 3)  # what an editor saved there, too
-    hits = found(archived=True)
-    assert archived < hits.keys()
-    assert all(hit["archived"] for hit in hits.values())
-    assert {hit["text"] for hit in hits.values()} == {TEA, "- Green tea was for Cora."}
-    assert {hits[name]["category"] for name in archived} == {"drinks", "people/ann"}
-    assert found(archived=True, category="people").keys() < archived
-    recalled = memory.ask("get_context", message="What about green tea?")
-    assert not archived & {each["id"] for each in recalled["recalled"]}
-    assert "Cora" not in recalled["system"]
-    host.stop()
-    (home / "data/index.db").unlink()
-    told = cli_text("search", "main", "green tea", "--archived", home=home)
-    assert told.count("(archived, ") == 3
-    assert "Cora" not in cli_text("search", "main", "green tea", home=home)
-
-
 def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Memory) -> None:
     make_host().start()
     memory.save(TEA, "drinks")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
-
-import pytest
 
 from honeybadger_host.curation.dreams import DueDreams
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -18,52 +15,34 @@ from honeybadger_host.work.times import Cron
 MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-class World:
-    """A home and its clock."""
+def test_missed_nights_count_as_one_across_restarts(home: Path) -> None:
+    ledger, now = InjectionLedger(home, clock=MADE.timestamp), MADE
 
-    def __init__(self, home: Path, ledger: InjectionLedger) -> None:
-        self.home = home
-        self.ledger = ledger
-        self.now = MADE
-        self.restart()
+    def restarted() -> DueDreams:
+        return DueDreams(home, Cron("30 3 * * *", ZoneInfo("UTC")), ledger, lambda: now)
 
-    def restart(self) -> None:
-        self.due = DueDreams(self.home, Cron("30 3 * * *", ZoneInfo("UTC")), self.ledger, lambda: self.now)
+    def at(day: int, hour: int, minute: int = 0) -> list[str]:
+        nonlocal now
+        now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+        return due.groups()
 
-    def at(self, day: int, hour: int, minute: int = 0) -> list[str]:
-        self.now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
-        return self.due.groups()
-
-    def write(self, file: str = "groups/main/MEMORY.md", data: bytes = b"A note.\n") -> None:
-        """Write a file now."""
-        path = self.home / file
+    def write(file: str, data: bytes = b"A note.\n") -> None:
+        path = home / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        os.utime(path, (self.now.timestamp(), self.now.timestamp()))
+        os.utime(path, (now.timestamp(), now.timestamp()))
 
-    def dream(self) -> None:
-        """Leave what a dream of now leaves."""
-        self.write(dreamt_file("main"), dump_watermark(Watermark(turn=0, at=self.now)))
-
-
-@pytest.fixture
-def world(home: Path) -> Iterator[World]:
-    ledger = InjectionLedger(home, clock=MADE.timestamp)
-    yield World(home, ledger)
+    due = restarted()
+    write("groups/main/MEMORY.md")
+    assert (at(1, 23), at(2, 3, 29), at(2, 3, 30), at(2, 3, 31)) == ([], [], ["main"], [])
+    assert at(5, 12) == ["main"]
+    due = restarted()
+    assert at(5, 12, 1) == ["main"]  # it did not come to it
+    write(dreamt_file("main"), dump_watermark(Watermark(turn=0, at=now)))
+    write("groups/main/MEMORY.md")
+    due = restarted()
+    assert at(5, 12, 6) == []
+    assert at(6, 4) == []  # what was changed in the same second is not newer
+    write("groups/main/MEMORY.md")
+    assert at(7, 4) == ["main"]
     ledger.close()
-
-
-def test_missed_nights_count_as_one_across_restarts(world: World) -> None:
-    world.write()
-    assert (world.at(1, 23), world.at(2, 3, 29), world.at(2, 3, 30), world.at(2, 3, 31)) == ([], [], ["main"], [])
-    assert world.at(5, 12) == ["main"]
-    world.restart()
-    assert world.at(5, 12, 1) == ["main"]  # it did not come to it
-    world.dream()
-    world.write()
-    world.now += timedelta(minutes=5)
-    world.restart()
-    assert world.due.groups() == []
-    assert world.at(6, 4) == []  # what was changed in the same second is not newer
-    world.write()
-    assert world.at(7, 4) == ["main"]

@@ -44,13 +44,6 @@ def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies)
     assert len(snapshot.texts) == 10
 
 
-def test_an_id_that_two_entries_have_is_left_out(uses: PassDependencies) -> None:
-    for category in ("a", "b"):
-        write(uses.home, "twice", "The same.", category=category)
-    write(uses.home, "once", "Another.")
-    assert [*take(uses, "main", NOW).texts] == ["once"]
-
-
 def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
     folder = home / "groups/main/proposals"
     folder.mkdir(parents=True)
