@@ -262,7 +262,7 @@ def bench_context(base: Path, count: int = 300) -> list[Figure]:
 
     The processor time is the host's, with what it does after the reply.
     """
-    messages = {"recalls nothing": "thanks, that is all for now", "is searched for": "question"}
+    messages = {"recalls nothing": "thanks, that is all for now{marks}", "is searched for": "question {number}"}
     waits: dict[str, list[float]] = {kind: [] for kind in messages}
     computed: dict[str, list[float]] = {kind: [] for kind in messages}
     with new_home(base) as home:
@@ -275,7 +275,8 @@ def bench_context(base: Path, count: int = 300) -> list[Figure]:
             for number in range(count):
                 for kind, message in messages.items():
                     before = host.cpu_seconds()
-                    waits[kind].append(_wait_for_context(mailbox, f"{message} {number}"))
+                    asked = message.format(number=number, marks="!" * (number % 50))
+                    waits[kind].append(_wait_for_context(mailbox, asked))
                     time.sleep(0.004)
                     computed[kind].append((host.cpu_seconds() - before) * 1000)
     figures = []
