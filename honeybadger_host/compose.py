@@ -317,7 +317,7 @@ def _curator_of(
         entry_files=memory.entry_files,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
-        mode=settings.curation.apply,
+        mode=settings.curation.mode,
         prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)

@@ -7,7 +7,7 @@ import json
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX: Final = "HONEYBADGER_"
@@ -106,7 +106,7 @@ class Consolidation(Section):
 class Curation(Section):
     """Curation of memory in the background; see docs/curation.md."""
 
-    apply: CurationMode = Field(
+    apply: Literal["copied", "review", "gated", "lossless"] = Field(
         "copied",
         description="copied: copies of people's words are applied without a person; "
         "review: everything waits for `honeybadger-host review`.",
@@ -131,6 +131,11 @@ class Curation(Section):
     kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
         {}, description="Tokens per day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
+
+    @property
+    def mode(self) -> CurationMode:
+        """`gated` and `lossless`, of earlier versions, mean `copied`."""
+        return "review" if self.apply == "review" else "copied"
 
 
 class Dream(Section):
@@ -187,6 +192,16 @@ class Recall(Section):
         description="Bytes of search structures kept in memory, over all groups, about 60 for each document. A group "
         "that needs more leaves memory after a minute without a search.",
     )
+
+    @field_validator("vectors", mode="before")
+    @classmethod
+    def _is_there(cls, value: object) -> object:
+        if value == "english":
+            raise ValueError(
+                "the English model is not part of Honeybadger any more: set multilingual, which is as good in English, "
+                "or off"
+            )
+        return value
 
 
 class Security(Section):
