@@ -140,6 +140,14 @@ def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     assert all(section.tokens == 0 for section in context.sections[1:])
 
 
+def test_each_part_is_there_without_the_others() -> None:
+    assert titles(built(parts(persona=group_text("x")))) == ["## Group Context"]
+    assert titles(built(parts(memory=group_text("x")))) == ["## Remembered Facts"]
+    assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
+    assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
+    assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
+
+
 def test_an_unserved_file_is_a_row() -> None:
     problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
     context = built(replace(FULL, memory=problem))
