@@ -59,6 +59,8 @@ ResultT = TypeVar("ResultT", bound=wire.Result)
 # The payload of a request: a model, or any JSON object for types this package does not know.
 Payload = wire.Wire | Mapping[str, Any]
 
+# Seconds within which a host that runs answers what takes it milliseconds, however busy the machine is.
+SOON_SECONDS: Final = 3.0
 CHAT_SECONDS: Final = 300.0  # seconds to wait for an answer: agents ask their models more than once
 
 

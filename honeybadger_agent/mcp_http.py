@@ -33,7 +33,6 @@ from honeybadger_agent.sender_tokens import BadTokenFile, holder_of
 from honeybadger_agent.tools import Choice
 from honeybadger_agent.turn.dispatch import Memory
 
-MAX_BODY_BYTES: Final = 512 * 1024  # twice the largest request that a host takes
 # A call that is sent again within this time is the same call: clients retry for minutes, not longer.
 REPEAT_SECONDS: Final = 600
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -89,7 +88,6 @@ def http_app(home: Path, choice: Choice, public_name: str | None = None) -> Star
     return made_server(memory_of, choice, id_of).streamable_http_app(
         json_response=True,
         stateless_http=True,
-        max_request_body_size=MAX_BODY_BYTES,
         transport_security=TransportSecuritySettings(
             allowed_hosts=allowed,
             allowed_origins=[f"http://{name}" for name in allowed] + [f"https://{name}" for name in allowed],

@@ -9,7 +9,6 @@ HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Ho
 # How an extra is installed: no index has these packages, so both are given as folders.
 AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
 MAX_NAMED: Final = 20  # names, lines or rows of one kind that are shown to a person; of the others only the number
-_ALIKE: Final = 0.65  # `icp` and `ipc` are 0.67 alike; `foo` and `good` 0.57
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -45,7 +44,7 @@ def meant(word: str, known: Iterable[str]) -> str | None:
     names = {name.lower(): name for name in known}
     word = word[:100].lower()
     containing = [name for name in names if word in name and len(word) > 2]
-    near = containing[:1] or difflib.get_close_matches(word, names, n=1, cutoff=_ALIKE)
+    near = containing[:1] or difflib.get_close_matches(word, names, n=1)
     return names[near[0]] if near else None
 
 

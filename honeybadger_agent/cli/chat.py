@@ -19,7 +19,6 @@ from typing import Final
 from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import (
     NO_HOST,
-    PING_SECONDS,
     TAKEN_BACK,
     Message,
     Showing,
@@ -30,7 +29,7 @@ from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
-from honeybadger_agent.client import Client, SyncClient
+from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
     Internal,
@@ -123,7 +122,7 @@ class Chat:
         self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
         with contextlib.suppress(KeyboardInterrupt):
             try:
-                asyncio.run(self.client.request("ping", {}, timeout_seconds=PING_SECONDS))
+                asyncio.run(self.client.request("ping", {}, timeout_seconds=SOON_SECONDS))
             except ReplyTimeout:
                 self.screen.line(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.", "warning")
             except AgentError as error:

@@ -11,13 +11,12 @@ from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.cli.terminal import Screen, TextOnScreen, complain, open_text, shown
-from honeybadger_agent.client import Client, SyncClient
+from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
 TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
-_STOP_SECONDS: Final = 5.0  # how long a host may take to stop an answer; it takes milliseconds
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
@@ -127,8 +126,8 @@ def stopped_answer(client: SyncClient, request_id: str) -> ChatResult | None:
     if client.withdraw(request_id):
         return None
     with contextlib.suppress(NotFound):  # it had finished
-        client(StopTurn(turn=request_id), timeout_seconds=_STOP_SECONDS)
-    return client.answer(request_id, timeout_seconds=_STOP_SECONDS)
+        client(StopTurn(turn=request_id), timeout_seconds=SOON_SECONDS)
+    return client.answer(request_id, timeout_seconds=SOON_SECONDS)
 
 
 def footer_of(result: ChatResult) -> str:
@@ -140,8 +139,6 @@ def footer_of(result: ChatResult) -> str:
     return " · ".join(parts)
 
 
-SILENCE_SECONDS: Final = 3.0  # after this silence the host is pinged
-PING_SECONDS: Final = 1.5  # for the host to answer the ping
 NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
 
 
@@ -195,18 +192,18 @@ async def answer_to(
 
 
 async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
-    """Note once that the host does not answer, and once that it is back."""
+    """Ping the host after a silence; note once that it does not answer, and once that it is back."""
     import asyncio
 
     request_id, is_missed = new_id(), False
     while True:
         heard = showing.heard
-        if (silent := time.monotonic() - heard) < SILENCE_SECONDS:
+        if (silent := time.monotonic() - heard) < SOON_SECONDS:
             is_missed = False  # the answer itself shows that it is back
-            await asyncio.sleep(SILENCE_SECONDS - silent)
+            await asyncio.sleep(SOON_SECONDS - silent)
             continue
         try:
-            await client.request("ping", {}, request_id=request_id, timeout_seconds=PING_SECONDS)
+            await client.request("ping", {}, request_id=request_id, timeout_seconds=SOON_SECONDS)
         except ReplyTimeout:
             if not is_missed:
                 note(f"{NO_HOST}; your message waits for it.")
@@ -218,4 +215,4 @@ async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) 
         if is_missed and showing.heard == heard:
             note("The host is back.")
         is_missed = False
-        await asyncio.sleep(SILENCE_SECONDS)
+        await asyncio.sleep(SOON_SECONDS)

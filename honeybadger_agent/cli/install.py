@@ -26,7 +26,6 @@ from honeybadger_agent.hooks.tools import TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA
 
-_PROGRAM_SECONDS: Final = 120.0  # for a coding tool's own program to end
 _SOURCES: Final = Path(hooks.__file__).parent
 
 
@@ -143,10 +142,9 @@ def _call(program: str, arguments: tuple[str, ...], package: Path) -> str | None
             cwd=package,
             capture_output=True,
             text=True,
-            timeout=_PROGRAM_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return str(error)
     if done.returncode == 0:
         return None

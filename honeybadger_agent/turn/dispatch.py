@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from honeybadger_agent import wire
-from honeybadger_agent.client import Client
+from honeybadger_agent.client import SOON_SECONDS, Client
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import REQUESTS, new_id
 from honeybadger_agent.wording import in_words
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
-
-# How long a list of tools waits for a host that may be starting; a new mailbox is found within a sweep.
-_LIST_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
@@ -39,7 +36,7 @@ class Memory:
         """Return the types this sender may use; None: all, or not known yet (the host refuses the others)."""
         try:
             client = self._connected()
-            tools = (await client(wire.Ping(), timeout_seconds=_LIST_SECONDS)).tools
+            tools = (await client(wire.Ping(), timeout_seconds=SOON_SECONDS)).tools
         except ReplyTimeout as late:
             client.mailbox.path(REQUESTS, late.request_id).unlink(missing_ok=True)
             return None

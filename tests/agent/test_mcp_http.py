@@ -127,7 +127,7 @@ def body_refused(url: str, token: str) -> int:
     address = urllib.parse.urlsplit(url)
     with contextlib.closing(http.client.HTTPConnection(address.netloc, timeout=PATIENCE)) as connection:
         connection.putrequest("POST", address.path)
-        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Length", "600000")):
+        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Length", "6000000")):
             connection.putheader(name, value)
         connection.endheaders()
         return connection.getresponse().status

@@ -285,7 +285,7 @@ def test_chat_waits_for_a_host_killed_during_an_answer(
 # A chat that hears sooner that no host answers.
 IMPATIENT = """
 from honeybadger_agent.cli import chat, chat_answer
-chat.PING_SECONDS = chat_answer.PING_SECONDS = chat_answer.SILENCE_SECONDS = 0.5
+chat.SOON_SECONDS = chat_answer.SOON_SECONDS = 0.5
 """
 
 
