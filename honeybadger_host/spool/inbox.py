@@ -158,16 +158,6 @@ class OpenInbox:
         except OSError:
             return None
 
-    def is_gone(self, name: str) -> bool:
-        """Return whether no request file has this name; False also if the folder cannot be read."""
-        try:
-            os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
-        return False
-
     def remove(self, name: str, seen: Signature | None = None) -> bool:
         """Remove a finished request; return whether it is gone. An empty folder in its place is removed, too.
 

@@ -299,7 +299,7 @@ class TurnQueue:
                 stream = opened.open_stream(stem)
             except OSError as error:
                 raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
-            if opened.is_gone(f"{stem}.json"):
+            if opened.look(f"{stem}{SUFFIX}") is None:
                 os.close(stream)
                 opened.remove_stream(stem)
                 raise Withdrawn

@@ -16,10 +16,3 @@ def test_a_repeated_event_is_logged_rarely_with_its_count() -> None:
     now[0] = 160.0
     assert throttle.passes("reply", "box", 28) == 4
     assert throttle.passes("reply", "box", 28) is None
-
-
-def test_keys_without_end_take_no_memory_without_end() -> None:
-    throttle = Throttle(lambda: 0.0)
-    for number in range(30_000):
-        assert throttle.passes(number) == 0
-    assert len(throttle._said) <= 10_000

@@ -104,22 +104,6 @@ def test_an_unwanted_folder_is_not_watched(watched: Watched, tmp_path: Path) -> 
     assert not watched.has(left, "b.json")
 
 
-def test_a_remade_folder_is_watched_again(watched: Watched, folder: Path) -> None:
-    watched.ensure(folder)
-    for number in range(5):
-        folder.rmdir()
-        folder.mkdir()
-        name = f"{number}.json"
-
-        def seen(name: str = name) -> bool:
-            watched.ensure(folder)
-            (folder / name).write_text("x")
-            return watched.has(folder, name)
-
-        wait_for(seen)
-        (folder / name).unlink()
-
-
 def test_a_box_reports_once_until_looked_into(watched: Watched, tmp_path: Path) -> None:
     box, other = tmp_path / "box", tmp_path / "other"
     for folder in (box, other):
@@ -163,42 +147,6 @@ def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path
         before = watched.count(folder)
         (folder / f"{was_told}.json").write_text("x")
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
-
-
-def test_a_dead_watcher_is_rebuilt_and_rescans(watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched.ensure(folder)
-    backend = watched.watcher._backend
-    assert isinstance(backend, watcher._InotifyBackend)
-    backend._reader.stop()  # the thread ends, as it does after an exception in it
-    backend._reader.join(5)
-    assert not watched.watcher.is_alive()
-    watched.ensure(folder)
-    assert (watched.watcher.rebuilds, watched.watcher.is_alive()) == (1, True)
-    assert ("", "") in watched.hints
-    watched.sees(folder, "a.json")
-
-
-@pytest.mark.parametrize("what", ["link", "file"])
-def test_an_obstacle_does_not_stop_watching_other_folders(
-    watched: Watched, tmp_path: Path, folder: Path, what: str
-) -> None:
-    bad, other = tmp_path / "bad", tmp_path / "other"
-    other.mkdir()
-    if what == "link":
-        bad.symlink_to(other)
-    else:
-        bad.write_text("x")
-    watched.ensure(bad, folder)
-    watched.ensure(bad, folder, other)
-    assert watched.watcher.unwatched == 1
-    watched.sees(folder, "a.json")
-    watched.sees(other, "b.json")
-    assert not any(where == str(bad) for where, _ in watched.hints)
-    bad.unlink()
-    bad.mkdir()
-    watched.ensure(bad, folder, other)
-    watched.sees(bad, "c.json")
-    assert watched.watcher.unwatched == 0
 
 
 def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path) -> None:
