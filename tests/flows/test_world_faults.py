@@ -145,7 +145,7 @@ def test_without_inotify_the_sweep_serves_and_says_so(
     ask(stranger, "a")
     ask(other, "b")
     failed = host.wait_for_event("watch.failed")
-    assert "doctor" in failed["now_what"]
+    assert "fs.inotify.max_user_" in failed["now_what"]
 
     def watcher() -> dict[str, Any]:
         found: dict[str, Any] = status_of(stranger.home)["watcher"]
