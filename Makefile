@@ -132,7 +132,7 @@ compiled: $(NEEDED)
 # curation, handlers) the flows run, too; its examples are tried on the first interpreter. TEST_313=tests runs all.
 TEST_313 ?= $(addprefix tests/agent/test_,anthropic.py cli.py client.py mailbox.py mcp.py providers.py terminal.py) \
 	$(addprefix tests/host/,ops web spool/test_watcher.py test_observe.py) \
-	tests/host/files/test_safe_files.py $(addprefix tests/host/journal/test_,atomic_files.py journal.py) \
+	tests/host/files/test_safe_files.py $(addprefix tests/host/journal/test_,journal.py) \
 	tests/house/test_imports.py $(addprefix tests/flows/test_,request_path.py life.py turns.py chat.py)
 ON_313 := VENV=.venv-313 PYTHON=$(PYTHON313)
 ready-313:

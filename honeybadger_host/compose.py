@@ -46,13 +46,12 @@ from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.journal.changes import UnitOfWork, WholeFiles
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.memory.peoples_files import document_group, name_of
+from honeybadger_host.memory.peoples_files import ChangedFiles, document_group, name_of
 from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks

@@ -18,7 +18,7 @@ from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, SettingsError
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import printable
-from honeybadger_host.memory.forgotten_files import REPLACED
+from honeybadger_host.memory.peoples_files import REPLACED
 from honeybadger_host.ops.findings import Finding
 from honeybadger_host.settings import Cluster
 

@@ -44,8 +44,8 @@ from honeybadger_host.journal.schema import (
     transaction,
     write_marks,
 )
-from honeybadger_host.memory.forgotten_files import REPLACED, files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.peoples_files import REPLACED, files_of
 from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file
 from honeybadger_host.ops.residue import Residue, scan_apart
 from honeybadger_host.search.index import INDEX_FILE

@@ -29,6 +29,7 @@ from honeybadger_host.journal.changes import (
     fingerprint,
 )
 from honeybadger_host.journal.edits import (
+    FILES_AT_ONCE,
     LINE_KINDS,
     EditReader,
     Seen,
@@ -48,7 +49,6 @@ NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the jo
 Origin: TypeAlias = Row | str
 # Kinds of changes behind which there is no such file.
 _GONE: Final = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
-_FILES_AT_ONCE: Final = 200
 
 
 class Past(NamedTuple):
@@ -74,8 +74,8 @@ def read_past(journal: Path, file: str) -> Past:
 def read_pasts(journal: Path, files: Sequence[str]) -> Iterator[Past]:
     """Yield what a journal that a host may have open has of files, in their order. Raises JournalError."""
     reader = EditReader(journal)
-    for start in range(0, len(files), _FILES_AT_ONCE):
-        some = files[start : start + _FILES_AT_ONCE]
+    for start in range(0, len(files), FILES_AT_ONCE):
+        some = files[start : start + FILES_AT_ONCE]
         seen, rows = reader.seen(some), defaultdict[str, list[Row]](list)
         for row in reader.changes(0, LAST_SEQ, some):
             rows[row.file].append(row)

@@ -22,7 +22,7 @@ from honeybadger_host.files.safe_files import (
     is_open_for_writing,
     path_in,
 )
-from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import Edit, EditReader, Looked, Seen, digest_of, is_append, is_edit, text_after
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import LAST_SEQ, Row
@@ -361,38 +361,27 @@ class DocumentsInUse:
 
         Raises WorldFailed, StorageFailed.
         """
-        unprojected: dict[str, list[Row]] = {}
-        for row in self._journal.unprojected():
-            unprojected.setdefault(row.file, []).append(row)
-        names = [*files]
+        behind = {row.file for row in self._journal.unprojected()}
+        names = [file for file in files if file not in behind]
         for start in range(0, len(names), _MAX_DOCUMENTS):
             some = names[start : start + _MAX_DOCUMENTS]
             known = self.reader.stamps(some)
             adopted: list[Seen] = []
             for file in some:
-                if file in known:
-                    continue
-                with contextlib.suppress(WorldFailed):
-                    adopted += self._adopted(file, unprojected.get(file, []))
+                if file not in known:
+                    with contextlib.suppress(WorldFailed):
+                        adopted += self._adopted(file)
             begun = [(one.file, one.seq + 1, one.text) for one in adopted if one.text is not None]
             self._journal.keep_looked(Looked(seen=adopted, begun=begun))
             for one in adopted:
-                later = [row for row in unprojected.get(one.file, []) if row.seq > one.seq]
                 self._backlog.pop(one.file, None)
-                if later:
-                    self._backlog[one.file] = later
         self._journal.keep_adopted()
 
-    def _adopted(self, file: str, rows: list[Row]) -> list[Seen]:
+    def _adopted(self, file: str) -> list[Seen]:
         """Return a mark for a file without one; None while somebody is saving it."""
         path = path_in(self._home, file)
         signature, data = signature_of(path), read_whole(path)
         if data is None or signature is None or is_open_for_writing(path):
             return []
-        if rows and rows[0].kind in WHOLE_KINDS:
-            missing = rows if fingerprint(data) in [row.offset for row in rows] else []
-        else:
-            missing = [row for row in rows if is_append(row) and row.data.strip() not in data]
-        seq = missing[0].seq - 1 if missing else self._journal.committed_seq
         packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
-        return [Seen(file, seq, signature, len(data), digest_of(data), packed)]
+        return [Seen(file, self._journal.committed_seq, signature, len(data), digest_of(data), packed)]

@@ -22,16 +22,17 @@ from honeybadger_host.documents.in_use import (
 )
 from honeybadger_host.documents.merge import nearest_json, units_of
 from honeybadger_host.documents.rendering import Renderer
-from honeybadger_host.documents.unread import unread_notes, with_unread
 from honeybadger_host.documents.versions import (
     MAX_CANDIDATES,
     EarlierText,
     Saved,
     read_events,
+    unread_notes,
     versions_back,
+    with_unread,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.file_cache import MAX_ATTEMPTS, signature_of
 from honeybadger_host.files.safe_files import (
     NotRegular,
     Signature,
@@ -43,21 +44,27 @@ from honeybadger_host.files.safe_files import (
 )
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import fingerprint, read_whole
-from honeybadger_host.journal.edits import Edit, Looked, SavedText, Seen, digest_of, is_append
+from honeybadger_host.journal.edits import (
+    FILES_AT_ONCE,
+    KEPT_SAVED_MS,
+    Edit,
+    Looked,
+    SavedText,
+    Seen,
+    digest_of,
+    is_append,
+)
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
 
 QUIET_SECONDS = 0.5  # time without a change after which a changed file is read
-NEAREST_SECONDS: Final = 3600.0  # age of the oldest version that a save may have been made from
 # A note this much older than a save that goes back to an earlier version was read before it was deleted.
 DELETED_SECONDS = 2.0
 # The same text saved again within this time is the same editor's; later it goes back to that text.
 _SAVED_AGAIN_SECONDS: Final = 60.0
-FILES_AT_ONCE: Final = 256
 # Files that are saved one after the other, as by `git checkout`, are one event of at most this length.
 _MAX_GROUPING_SECONDS: Final = 5.0
-_ATTEMPTS: Final = 5
 
 
 class Saves:
@@ -92,7 +99,7 @@ class Saves:
         in_use, path = self._in_use, path_in(self._home, file)
         if in_use.is_nothing(file):
             return None
-        for _ in range(_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             signature = signature_of(path)
             with in_use.lock:
                 document = in_use.load(file)
@@ -228,7 +235,7 @@ class Saves:
             merged = merged_as(file, begun.base, whole, text)
             return found._replace(base=begun.base, merged=merged, begun_save=begun)
         saved_at = now if signature is None else min(now, _stamp_of(signature))
-        since = int((saved_at - NEAREST_SECONDS) * 1000)
+        since = int(saved_at * 1000) - KEPT_SAVED_MS
         events = read_events(self._in_use.reader, file, since, seq)
         recent += self._in_use.reader.saved(file, since)
         recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]

@@ -18,7 +18,7 @@ _GRAIN_NS: Final = 20_000_000
 # Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
 _COARSEST_STAMP_SECONDS: Final = 3.0
 MAX_KEPT_BYTES: Final = 32 << 20  # of files whose values are kept in memory
-_MAX_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5  # reads of a file that is being written
 Value = TypeVar("Value")
 
 
@@ -75,7 +75,7 @@ class KeptFiles:
             make: reads the file.
         """
         path = os.path.join(self.home, file)
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             seen_ns = self._wall_ns()
             signature = _looked_at(path)
             held = self._values.get(file)

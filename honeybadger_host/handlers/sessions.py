@@ -23,7 +23,6 @@ from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.journal.changes import Added
-from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.session_document import (
     Environment,
     Json,
@@ -34,7 +33,7 @@ from honeybadger_host.memory.session_document import (
     version_of,
 )
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.memory.turn_log import Feedback, dump_feedback, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds

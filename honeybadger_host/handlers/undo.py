@@ -301,9 +301,6 @@ def _conflict(why: str, file: str = "") -> Refusal:
     return Refusal("conflict", f"{why}; nothing was changed{advice}", field="payload.seq")
 
 
-MAX_FILES = 5000  # files of one rewind at most: all are in memory and in one commit
-
-
 @dataclass(frozen=True, slots=True)
 class Back:
     """A file that goes back.
@@ -365,8 +362,6 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
         elif group_of(file) == group:
             backs += _persons_file(journal, files.load(file), file, seq, problems)
     backs = [back for back in backs if (back.held or None) != (back.wanted or None)]
-    if len(backs) > MAX_FILES:
-        problems.append(f"{len(backs)} files would change, and {MAX_FILES} are the most: go back in steps, or restore")
     if problems:
         raise _refused(problems)
     return backs

@@ -40,7 +40,8 @@ ADOPTED_KINDS: Final = 5
 # Kinds of changes of the host within a file; `Row.offset` is the fingerprint of what was there.
 REVISED_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED))
 LINE_KINDS: Final = REVISED_KINDS | {*EDIT_KINDS}  # kinds of rows that name replaced lines
-KEPT_SAVED_MS: Final = 3_600_000  # age limit of texts that were saved, in milliseconds
+KEPT_SAVED_MS: Final = 3_600_000  # age of the oldest text that a save may have been made from, in milliseconds
+FILES_AT_ONCE: Final = 256
 FORGOTTEN_DIGEST: Final = b""  # replaces the digest of a file that held text forgotten since
 
 

@@ -21,8 +21,6 @@ from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
     REVISED_KINDS,
     Edit,
-    digest_of,
-    edit_of,
     fingerprint_of,
     hunks_of,
     insert_texts,
@@ -33,7 +31,7 @@ from honeybadger_host.journal.edits import (
     text_after,
     text_before,
 )
-from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks, text_with
+from honeybadger_host.journal.line_hunks import Hunk, lines_of, reversed_hunks
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, Row
 
 _FORGOTTEN: Final = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
@@ -102,7 +100,6 @@ def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
     """Follow the past of a file, and keep a text where no change tells of it."""
     known_from, oldest = _oldest_known(connection, old)
     now: bytes | None = b"" if is_first(old.rows[0]) else None
-    appended: list[Row] = []
     for number, row in enumerate(old.rows):
         while old.begun and old.begun[0][0] <= row.seq:
             now = old.begun.pop(0)[1]
@@ -110,14 +107,10 @@ def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
             insert_texts(connection, [(old.file, row.seq, oldest)])
             now = oldest
         if is_append(row):
-            appended.append(row)
             now = None if now is None and row.offset else (now or b"") + row.data
             continue
         row = _united(connection, row, now)
-        if is_edit(row) and now is not None:
-            row = _upon(connection, row, now, appended)
         now = _after(now, row)
-        appended = []
     if known_from == len(old.rows) and now != oldest and not old.begun:
         insert_texts(connection, [(old.file, max(old.seen_seq, old.rows[-1].seq) + 1, oldest)])
 
@@ -125,22 +118,6 @@ def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
 def _rewrite(connection: sqlite3.Connection, row: Row, data: bytes) -> Row:
     connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, row.seq))
     return row._replace(data=data)
-
-
-def _upon(connection: sqlite3.Connection, row: Row, text: bytes, appended: Sequence[Row]) -> Row:
-    """Return an edit as one of the text right before it: what came while it was looked at stays."""
-    edit, kept = edit_of(row), text
-    if edit.hunks is None or edit.before in (None, FORGOTTEN_DIGEST, digest_of(text)):
-        return row
-    for late in reversed(appended):
-        if not kept.endswith(late.data):
-            return row
-        kept = kept.removesuffix(late.data)
-        if digest_of(kept) == edit.before:
-            hunks = hunks_between(lines_of(text), lines_of(text_with(kept, edit.hunks) + text[len(kept) :]))
-            made = edit._replace(hunks=hunks).row(row.seq, row.at, row.group, row.sender, row.file)
-            return _rewrite(connection, row, made.data)
-    return row
 
 
 def _after(text: bytes | None, row: Row) -> bytes | None:

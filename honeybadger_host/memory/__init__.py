@@ -3,7 +3,6 @@
 May import everything below it in the order of docs/architecture.md. It does not know how it is searched.
 
 Reading order: `markdown/` with `edited_notes`; `turn_log` and `turn_log_store`; `entries/`; `working_memory` and
-`working_memory_store`; `session_document`, `compaction` and `session_document_store`; `feedback`; `edited` (how all
-JSON files that people edit are read); `served` and `injection_ledger`; `peoples_files`, `changed_files` and `moments`;
-`forgotten_files`.
+`working_memory_store`; `session_document`, `compaction` and `session_document_store`; `edited` (how all JSON files that
+people edit are read); `served` and `injection_ledger`; `peoples_files` and `moments`.
 """

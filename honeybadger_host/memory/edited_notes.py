@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import EditReader, edit_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, PINNED, EditedBy, parse_notes
-
-_MAX_LINES: Final = 200_000  # lines that people typed, kept in memory: 40 MiB
 
 
 def with_typed(typed: Mapping[str, EditedBy], edits: Iterable[Row]) -> Mapping[str, EditedBy]:
@@ -90,7 +87,5 @@ class EditedNotes:
                 self._outdated.add(file)
                 return edited_notes(text, typed)
             last, typed = max([0, last, *(edit.seq for edit in edits)]), with_typed(typed, edits)
-            if sum(len(lines) for _, lines in [*self._typed.values()]) > _MAX_LINES:
-                self._typed.clear()
             self._typed[file] = last, typed
         return edited_notes(text, typed)

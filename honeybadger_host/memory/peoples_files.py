@@ -1,15 +1,39 @@
-"""The names of files that are documents, their groups, and the author shown for the owner of a file."""
+"""The documents of a home: their names, groups and authors; those that changed; those that forgetting searches."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import pwd
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
+from pathlib import Path
 from typing import Final
 
+import orjson
+
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
-from honeybadger_host.files.home import ARCHIVE, GROUP_FILES, ROOT_GLOBAL_FILE
+from honeybadger_host.agents import AGENTS_FOLDER
+from honeybadger_host.documents.history import revise
+from honeybadger_host.documents.projections import Documents
+from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.home import (
+    ARCHIVE,
+    GROUP_FILES,
+    MOVED_FOLDER,
+    ROOT_GLOBAL_FILE,
+    folders_of,
+    groups_in,
+    single_files_of,
+)
+from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.journal.edits import FILES_AT_ONCE, EditReader
+from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.memory.session_document import SESSIONS
+from honeybadger_host.memory.working_memory import ROOT as WORKING
+from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
 
@@ -68,3 +92,197 @@ def _is_text(file: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_CONSOLIDATED: Final = "data/consolidated"
+_JSON_FOLDERS: Final = ("tasks", "proposals")
+
+
+class ChangedFiles:
+    """Finds documents that changed. One thread at a time; `touch_folder` on any thread.
+
+    Args:
+        journal: path of the journal.
+    """
+
+    def __init__(self, home: Path, journal: Path, documents: Documents, entries: EntryFiles) -> None:
+        self._home = home
+        self._reader = EditReader(journal)
+        self._documents = documents
+        self._entries = entries
+        self._folders: dict[str, int | None] = {}
+        """Folder -> its stamp when it was last listed."""
+
+    def touch_folder(self, folder: str) -> None:
+        """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
+        self._folders.pop(folder, None)
+
+    def every(self) -> list[str]:
+        """Return all documents that exist."""
+        folders = self._json_folders()
+        files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
+        every = [*self._texts(), *files]
+        return [file for file in every if self._documents.covers(file) and os.path.lexists(f"{self._home}/{file}")]
+
+    def _texts(self) -> list[str]:
+        files = [
+            ROOT_GLOBAL_FILE,
+            *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
+        ]
+        for agent in names_in(f"{self._home}/{AGENTS_FOLDER}"):
+            files += (f"{AGENTS_FOLDER}/{agent}/{name}" for name in names_in(f"{self._home}/{AGENTS_FOLDER}/{agent}"))
+        files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
+        return files
+
+    def _json_folders(self) -> list[str]:
+        folders = [_CONSOLIDATED]
+        for group in groups_in(self._home):
+            folders.append(f"{_CONSOLIDATED}/{group}")
+            folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
+            folders += self._entries.folders(group)
+            folders += self._entries.folders(f"{group}/archive")
+            folders.append(f"{SESSIONS}/{group}")
+            folders += (f"{WORKING}/{group}/{name}" for name in names_in(f"{self._home}/{WORKING}/{group}"))
+        return folders
+
+    def sweep_changed(self) -> Iterator[None]:
+        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
+        self._documents.touch_changed()
+        files = self._texts()
+        for start in range(0, len(files), FILES_AT_ONCE):
+            self._compare(files[start : start + FILES_AT_ONCE])
+        yield
+        for folder in self._json_folders():
+            if self._folders.get(folder) != self._stamp_of(folder):
+                yield from self._compare_folder(folder)
+
+    def sweep(self) -> Iterator[None]:
+        """Touch every document that changed; yield now and then."""
+        self._folders.clear()
+        yield from self.sweep_changed()
+        last = ""
+        while names := self._reader.names(last, FILES_AT_ONCE):
+            for file in names:
+                if not os.path.lexists(f"{self._home}/{file}"):
+                    self._documents.touch(file)
+            last = names[-1]
+            yield
+
+    def _compare_folder(self, folder: str) -> Iterator[None]:
+        """Touch the files of a folder that changed or are gone since the host last wrote or read them."""
+        self._folders[folder] = self._stamp_of(folder)
+        names = names_in(f"{self._home}/{folder}")  # not whole paths: 100,000 would take 17 MiB
+        for start in range(0, len(names), FILES_AT_ONCE):
+            self._compare([f"{folder}/{name}" for name in names[start : start + FILES_AT_ONCE]])
+            yield
+        there = set(names)
+        in_use = (one.file for one in self._documents.in_use.every() if one.is_there)
+        for file in chain(in_use, self._reader.names_below(f"{folder}/")):
+            below, _, name = file.rpartition("/")
+            if below == folder and name not in there:
+                self._documents.touch(file)
+
+    def _stamp_of(self, folder: str) -> int | None:
+        """Return a stamp that changes whenever a file is added to a folder or removed."""
+        stamp = signature_of(f"{self._home}/{folder}")
+        return None if stamp is None else stamp.mtime_ns
+
+    def _compare(self, files: Sequence[str]) -> None:
+        """Touch those of the files that changed since the host last wrote or read them."""
+        files = [file for file in files if self._documents.covers(file)]
+        in_use = {file: document for file in files if (document := self._documents.in_use.get(file)) is not None}
+        stamps = self._reader.stamps([file for file in files if file not in in_use])
+        for file in files:
+            left = in_use[file].left if file in in_use else stamps.get(file)
+            if left != signature_of(f"{self._home}/{file}"):
+                self._documents.touch(file)
+
+
+_ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
+REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
+_SET_ASIDE: Final = ", saved over change "
+# Kind of a file -> its folder, and the member with its text; a file whose text is empty is removed.
+_SAYS: Final[dict[WholeKind, tuple[str, str]]] = {
+    "entry": ("groups/{}/memory/", "content"),
+    "archived": ("groups/{}/archive/memory/", "content"),
+    "task": ("groups/{}/tasks/", "description"),
+    "working": ("data/working/{}/", "data"),
+}
+
+
+def files_of(home: Path, group: str) -> Iterator[str]:
+    """Yield the files of a group, below the home folder: the host's own, and people's files that contexts show.
+
+    Inboxes, other files in the group's folder, and links, which the host does not read, are left out.
+    """
+    yield from (file for file in _named_files(home, group) if not (home / file).is_symlink())
+    for kept in sorted(home.glob(f"{REPLACED}/*")):
+        yield from (str(kept.relative_to(home) / file) for file in files_of(kept, group))
+
+
+def _named_files(home: Path, group: str) -> Iterator[str]:
+    folders = [*folders_of(group).values()]
+    if group == GLOBAL_GROUP:
+        yield ROOT_GLOBAL_FILE
+        folders.append(AGENTS_FOLDER)
+    for folder in folders:
+        for file in _below(home, folder):
+            if folder.startswith("data/") or _SET_ASIDE in file or document_group(file) == group:
+                yield file
+    yield from single_files_of(group).values()
+
+
+def _below(home: Path, folder: str) -> Iterator[str]:
+    """Yield the files below a folder; only the folder itself may be a link."""
+    for place, folders, names in os.walk(home / folder):
+        folders.sort()
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield str((Path(place) / name).relative_to(home))
+
+
+def tidied(group: str, file: str, held: bytes) -> Change | None:
+    """Return the change that removes emptied lines and notes, or an emptied file; None if nothing was emptied."""
+    if FORGOTTEN.encode() not in held:
+        return None
+    name = file.removeprefix(f"groups/{group}/")
+    for kind, (folder, member) in _SAYS.items():
+        if file.startswith(folder.format(group)):
+            return FileRemoved(group, kind, file, held) if _says_nothing(held, member) else None
+    if group_of(file) != group or file.endswith(".json"):
+        return None
+    text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if text == held:
+        return None
+    if name not in _ADDED_TO:
+        return FileWritten(group, "text", file, text, held)
+    return revise(group, file, held, text, EDIT_UNDONE)
+
+
+def _says_nothing(data: bytes, member: str) -> bool:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    text = value.get(member) if isinstance(value, dict) else None
+    return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
+
+
+def without_blanks(text: str) -> str:
+    """Return a text without lines that were emptied, and without headings that have nothing left below them."""
+    sections: list[list[str]] = [[]]
+    for line in text.splitlines(keepends=True):
+        if line.startswith("## "):
+            sections.append([])
+        sections[-1].append(line)
+    return "".join(line for section in sections for line in _kept(section))
+
+
+def _kept(lines: Sequence[str]) -> Sequence[str]:
+    kept = [line for line in lines if not is_blank_line(line)]
+    if len(kept) == len(lines) and not (lines and FORGOTTEN in lines[0]):
+        return lines
+    rest = [line for line in kept if line.strip() and not line.startswith("> Archived ")]
+    if not rest or (len(rest) == 1 and rest[0].startswith("## ")):
+        return []
+    return kept

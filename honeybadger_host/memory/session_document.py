@@ -240,7 +240,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     return _parsed(data).model_copy(update={"session_id": session})
 
 
-@lru_cache(maxsize=16)  # a version is decided, checked, written and read again
+@lru_cache(maxsize=1024)  # a version is decided, checked, written and read again
 def _parsed(data: bytes) -> SessionDocument:
     return checked(SessionDocument, {**read_json(data), "session_id": ""})
 

@@ -10,9 +10,9 @@ import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -71,21 +71,9 @@ class View:
         return self.data is None and not self.document.recent_history
 
 
-@dataclass(frozen=True)
-class _Version:
-    """A version of a document, parsed."""
-
-    document: SessionDocument
-
-    @cached_property
-    def digest(self) -> Digest:
-        return digest(self.document)
-
-
 @lru_cache(MAX_SESSIONS)
-def _parsed(data: bytes, session: str) -> _Version:
-    """Return a version, parsed; cached, since contexts and turns need the same one again. Raises ValueError."""
-    return _Version(parse_document(data, session))
+def _digest(data: bytes) -> Digest:
+    return digest(parse_document(data, ""))
 
 
 @dataclass(slots=True)
@@ -95,24 +83,14 @@ class _Working:
     Args:
         base: the newest version with everything decided so far; the turns in `behind` come after it.
         data: the bytes of that version; None: there is none.
-        entries, tokens: of the history with those turns.
         tombstone: the content of `deleted_file` after this batch; `deletion`: the same, parsed.
     """
 
     base: SessionDocument
     data: bytes | None
     behind: list[Turn]
-    entries: int
-    tokens: int
     tombstone: bytes | None = None
     deletion: Deletion = field(default_factory=lambda: Deletion())
-    whole: SessionDocument | None = None
-    """Base and turns together, once they were needed."""
-
-    @classmethod
-    def of(cls, base: SessionDocument, data: bytes | None, behind: list[Turn]) -> _Working:
-        entries = len(base.recent_history) + len(behind)
-        return cls(base, data, behind, entries, base.tokens + sum(turn.token_count for turn in behind))
 
 
 class Sessions:
@@ -158,13 +136,14 @@ class Sessions:
 
     def digest(self, group: str, session: str) -> Digest:
         """Return the facts, tasks and summary of a document, without the later turns. Raises WorldFailed."""
-        return self._newest(group, session)[0].digest
+        _, data = self._newest(group, session)
+        return _digest(data or b"{}")
 
     def as_file(self, file: str, version: bytes) -> bytes:
         """Return the bytes of the file for a version: with the later turns of the log."""
         group, session = _session_of(file)
         try:
-            document = _parsed(version, session).document
+            document = parse_document(version, session)
             if document.turns == self._turn_logs.newest(group, session):
                 return version  # without reading the log, which has just grown by the turns of this batch
             base, behind = self._behind(group, session, document)
@@ -174,18 +153,17 @@ class Sessions:
 
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as bytes; None: there is none. Raises WorldFailed."""
-        version, data = self._newest(group, session)
-        document = version.document
+        document, data = self._newest(group, session)
         if document.turns is None and not document.recent_history:
             document = document.up_to(self.deletion(group, session).turns)
         return document, data
 
-    def _newest(self, group: str, session: str) -> tuple[_Version, bytes | None]:
+    def _newest(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as bytes; None: there is none, it is empty. Raises WorldFailed."""
         file = session_file(group, session)
         data = self._current(file)
         try:
-            return _parsed(b"{}" if data is None else data, session), data
+            return parse_document(b"{}" if data is None else data, session), data
         except ValueError as error:
             raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
@@ -216,7 +194,7 @@ class Sessions:
         if (group, session) not in self._working:
             document, data = self._version(group, session)
             base, behind = self._behind(group, session, document)
-            self._working[group, session] = _Working.of(base, data, behind)
+            self._working[group, session] = _Working(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
         """Load a session and its last deletion for `remove`. Raises WorldFailed."""
@@ -228,9 +206,7 @@ class Sessions:
     def view(self, group: str, session: str) -> View:
         """Return a document with everything decided so far. It must be loaded."""
         working = self._working[group, session]
-        if working.whole is None:
-            working.whole = self._folded(working.base, working.behind)
-        return View(working.whole, working.data)
+        return View(self._folded(working.base, working.behind), working.data)
 
     def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
         """Return the change that writes a document."""
@@ -248,11 +224,12 @@ class Sessions:
         working = self._working.get((change.group, change.session))
         if working is None:
             return ()
-        tokens = sum(added.turn.token_count for added in changes)
-        is_over = self.limits.are_passed(working.entries + len(changes), working.tokens + tokens)
+        turns = [*working.behind, *(added.turn for added in changes)]
+        tokens = working.base.tokens + sum(turn.token_count for turn in turns)
+        is_over = self.limits.are_passed(len(working.base.recent_history) + len(turns), tokens)
         if working.data is not None and not is_over:
             return ()
-        document = with_turns(working.base, [*working.behind, *(added.turn for added in changes)])
+        document = with_turns(working.base, turns)
         if is_over:
             document = self.compacted(change.group, change.session, document, now).document
         return (self.write(change.group, change.session, document),)
@@ -310,28 +287,20 @@ class Sessions:
             held = self._working.get((change.group, change.session))
             if held is not None:
                 held.behind.append(change.turn)
-                held.entries += 1
-                held.tokens += change.turn.token_count
-                held.whole = None
         elif isinstance(change, TurnsMarked):
             held = self._working.get((change.group, change.session))
             if held is not None and change.row_kind == "turns_withdrawn":
                 mark = Mark(True, change.ranges)
-                left = [turn for turn in held.behind if not mark.names(turn.number)]
-                self._working[change.group, change.session] = replace(
-                    _Working.of(held.base, held.data, left), tombstone=held.tombstone, deletion=held.deletion
-                )
+                held.behind = [turn for turn in held.behind if not mark.names(turn.number)]
         elif (held := self._working.get(_session_of(change.file))) is not None:
             if isinstance(change, FileWritten) and change.file.endswith(".deleted"):
                 held.tombstone, held.deletion = change.data, parse_deletion(change.data)
-                base, data = empty_document(held.base.session_id, held.deletion.turns), held.data
+                held.base = empty_document(held.base.session_id, held.deletion.turns)
             elif isinstance(change, FileWritten):
-                base, data = parse_document(change.data, held.base.session_id), change.data
+                held.base, held.data = parse_document(change.data, held.base.session_id), change.data
             else:
-                base, data = held.base, None
-            self._working[_session_of(change.file)] = replace(
-                _Working.of(base, data, []), tombstone=held.tombstone, deletion=held.deletion
-            )
+                held.data = None
+            held.behind = []
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Drop applied changes; files that lack turns are written later."""

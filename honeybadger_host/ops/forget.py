@@ -43,8 +43,8 @@ from honeybadger_host.journal.forgetting import (
     read_forgetting,
 )
 from honeybadger_host.journal.opening import BEFORE
-from honeybadger_host.memory.forgotten_files import files_of, tidied
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.peoples_files import files_of, tidied
 from honeybadger_host.ops.forget_plan import check_is_there, plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.spool.inbox import STREAM

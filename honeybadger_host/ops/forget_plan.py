@@ -24,8 +24,8 @@ from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.reader import read_change, read_turns_behind
 from honeybadger_host.journal.schema import IS_EDIT, Row, read_rows
 from honeybadger_host.memory.compaction import line_of
-from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.markdown.summary_parts import part_of
+from honeybadger_host.memory.peoples_files import files_of
 from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.turn_log import parse_turn, turns_file
 from honeybadger_host.memory.working_memory import session_folder

@@ -17,7 +17,7 @@ from honeybadger_host.files.home import HomeLock, Moved
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.journal.journal import Journal
-from honeybadger_host.memory.changed_files import ChangedFiles
+from honeybadger_host.memory.peoples_files import ChangedFiles
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages

@@ -15,7 +15,7 @@ from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
-from honeybadger_host.documents.unread import removed_unread
+from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of

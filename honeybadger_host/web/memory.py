@@ -26,7 +26,7 @@ from honeybadger_agent.wire import (
     SearchMemory,
 )
 from honeybadger_agent.wire import Request as Asked
-from honeybadger_host.documents.unread import removed_unread
+from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.search.notes import NOTE_ID

@@ -17,7 +17,7 @@ from honeybadger_agent.wire import ListGroups, ListTasks
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.documents.unread import removed_unread
+from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of

@@ -53,13 +53,6 @@ def test_an_edit_is_undone_beside_newer_notes(stood: HostProcess, stranger: RawS
     assert len(edits_in(home / JOURNAL_FILE, LogFilter(file="MEMORY.md"))) == 1  # nothing of it is theirs
 
 
-def test_the_log_shows_the_lines_an_undo_removed(stood: HostProcess, stranger: RawSender) -> None:
-    stranger.memory.write_text(stranger.memory_text() + "Typed here.\n")
-    undone(stood.home, newest_edit(stood.home, "MEMORY.md").seq)
-    logged = run_cli("log", "main", "--limit", 1, home=stood.home).stdout
-    assert logged.strip().endswith("taken out: Typed here.")
-
-
 def test_undoing_an_edit_during_writes_loses_no_note(stood: HostProcess, stranger: RawSender) -> None:
     home = stood.home
     stranger.memory.write_text(stranger.memory_text().replace("- likes cake\n", ""))

@@ -17,7 +17,6 @@ from honeybadger_host.configuration import render_toml
 from honeybadger_host.curation import enrichment, passes
 from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
-from honeybadger_host.handlers import undo
 from honeybadger_host.memory import turn_log_store
 from honeybadger_host.settings import Consolidation, History
 from tests.hosting import HostProcess
@@ -142,7 +141,6 @@ def test_the_projects_persona_is_the_one_of_init() -> None:
         ("curation.md", f"`history.budget_tokens` of them ({History().budget_tokens:,}), all but the newest ten"),
         ("curation.md", f"at least {enrichment._MIN_CHARACTERS} characters in three sentences"),
         ("curation.md", f"the {passes.MAX_ENTRIES:,} entries that changed last"),
-        ("looking-back.md", f"more than {undo.MAX_FILES:,} files"),
         ("looking-back.md", f"in a file over {MAX_BYTES >> 20} MiB, or in a save"),
     ],
 )

@@ -53,14 +53,6 @@ def mode(path: Path) -> int:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-@pytest.mark.parametrize(("size", "read"), [(0, 0), (9, 9), (10, 10), (11, 11), (50_000_000, 11)])
-def test_an_oversized_file_is_read_only_that_far(tmp_path: Path, fd: int, size: int, read: int) -> None:
-    with (tmp_path / "a").open("wb") as file:
-        file.truncate(size)
-    incoming = read_incoming(fd, "a", 10)
-    assert (len(incoming.data), incoming.size) == (read, size)
-
-
 @pytest.mark.parametrize(
     ("make", "kind"),
     [
@@ -79,15 +71,6 @@ def test_an_irregular_file_is_named_and_not_read(
     make(tmp_path / "a")
     with pytest.raises(NotRegular, match=f"^{kind}$"):
         read_incoming(fd, "a", 100)
-
-
-def test_a_device_is_not_read(fd: int) -> None:
-    devices = open_folder("/dev")
-    try:
-        with pytest.raises(NotRegular, match=r"^a device$"):
-            read_incoming(devices, "zero", 100)
-    finally:
-        os.close(devices)
 
 
 def test_a_file_changed_during_its_reading_counts_for_nothing(
@@ -133,17 +116,6 @@ def test_new_files_and_folders_are_private(tmp_path: Path) -> None:
     assert mode(tmp_path / "a" / "b") == mode(tmp_path / "a") == 0o700
 
 
-def test_an_append_goes_behind_what_others_appended_meanwhile(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    opened = open_to_append(path)
-    append(opened, b"one\n")
-    with path.open("ab") as other:
-        other.write(b"theirs\n")
-    append(opened, b"two\n")
-    os.close(opened)
-    assert path.read_bytes() == b"one\ntheirs\ntwo\n"
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -182,24 +154,6 @@ def test_a_partial_append_leaves_nothing(tmp_path: Path, room: int) -> None:
     append(opened, b"after\n")
     os.close(opened)
     assert path.read_bytes() == b"before\nafter\n"
-
-
-def test_text_appended_behind_a_short_write_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a"
-    opened = open_to_append(path)
-    write = os.write
-
-    def write_a_part(fd: int, data: bytes) -> int:
-        written = write(fd, data[:2])
-        with path.open("ab") as other:
-            other.write(b"theirs\n")
-        return written
-
-    monkeypatch.setattr(os, "write", write_a_part)
-    with pytest.raises(WorldFailed, match="the disk took 2 of 4 bytes"):
-        append(opened, b"one\n")
-    os.close(opened)
-    assert path.read_bytes() == b"ontheirs\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ replacing
@@ -294,9 +248,6 @@ sys.stdin.read()
     taken = try_lock(tmp_path / "lock")
     assert taken is not None
     os.close(taken)
-
-
-# ----------------------------------------------------------------------------------------------------------- signatures
 
 
 # --------------------------------------------------------------------------------------------------------------- leases

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from honeybadger_host.memory.feedback import Feedback, dump_feedback, read_feedback
+from honeybadger_host.memory.turn_log import Feedback, dump_feedback, read_feedback
 from tests.host.handlers.room import NOW, Room
 
 MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)

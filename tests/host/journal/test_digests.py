@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -83,24 +82,6 @@ def test_any_flipped_bit_that_changes_a_row_is_found(home: Path, chance: random.
             changed += 1
             assert damage_of(path)
     assert changed > FLIPS / 10
-
-
-def places(whole: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield rows, each with something that only it says."""
-    for seq in range(1, COUNT, 3):
-        yield f"changes {seq}", b"likes tea number %d\n" % seq
-        yield f"receipts {seq}", b'{"n":%d}' % seq
-        yield f"changes {seq + 1}", b"line %d of a person\\n" % seq
-
-
-def test_the_row_whose_text_has_another_bit_is_named(home: Path, chance: random.Random) -> None:
-    path = home / JOURNAL_FILE
-    whole = path.read_bytes()
-    for name, text in places(whole):
-        at = whole.index(text) + chance.randrange(len(text))
-        path.write_bytes(flipped(whole, at, chance.randrange(8)))
-        (found,) = damage_of(path)
-        assert found.startswith(name)
 
 
 def test_damage_is_told_at_start_and_by_doctor(home: Path) -> None:

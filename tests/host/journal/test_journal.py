@@ -15,7 +15,7 @@ import pytest
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import copy_journal, read_position
-from honeybadger_host.journal.reader import LogFilter, read_log, read_request
+from honeybadger_host.journal.reader import read_request
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -141,25 +141,13 @@ def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journ
 
 
 def test_receipts_of_imported_entries_stay(journal: Journal, path: Path) -> None:
-    imported = [receipt(seq, sender="operator", request=f"imported-{seq}") for seq in range(1, 5001)]
-    journal.commit([row(seq) for seq in range(1, 5001)], imported)
-    journal.commit([row(5001)], [receipt(5001)])
-    steps = 0
-
-    def count() -> None:
-        nonlocal steps
-        steps += 100
-
-    journal._writer.set_progress_handler(count, 100)
-    assert journal.prune_receipts(5001) == 1
-    first, steps = steps, 0
-    assert journal.prune_receipts(5001) == 0
-    assert steps < first / 100
-    journal.commit([row(5002)], [receipt(5002)])
-    assert journal.prune_receipts(1 << 60) == 1
-    journal.commit([row(5003)], [receipt(5003)])
-    assert journal.prune_receipts(1 << 60) == 1, "it comes behind all that was passed over"
-    assert content(path)[1] == list(range(1, 5001))
+    imported = [receipt(seq, sender="operator", request=f"imported-{seq}") for seq in range(1, 11)]
+    journal.commit([row(seq) for seq in range(1, 11)], imported)
+    for seq in (11, 12, 13):
+        journal.commit([row(seq)], [receipt(seq)])
+        assert journal.prune_receipts(1 << 60) == 1
+        assert journal.prune_receipts(1 << 60) == 0
+    assert content(path)[1] == list(range(1, 11))
 
 
 # ---------------------------------------------------------------------------------------------------------------- turns
@@ -251,22 +239,6 @@ def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> Non
     again = reopened(path)
     assert [found.seq for found in again.unprojected()] == [2]
     again.close()
-
-
-# ------------------------------------------------------------------------------------------------------------------ log
-
-
-def test_a_groups_log_is_read_beside_a_host(journal: Journal, path: Path) -> None:
-    journal.commit([row(1), row(2, group="kitchen"), row(3), row(4)], [receipt(4)])
-    assert read_log(path, LogFilter("main"), 2) == [row(4), row(3)]
-    assert read_log(path, LogFilter("main"), 100) == [row(4), row(3), row(1)]
-    assert read_log(path, LogFilter("nobody"), 100) == []
-
-
-def test_reading_the_log_makes_no_journal(path: Path) -> None:
-    with pytest.raises(JournalError, match=r"cannot read .*journal\.db"):
-        read_log(path, LogFilter("main"), 5)
-    assert list(path.parent.iterdir()) == []
 
 
 # --------------------------------------------------------------------------------------------------- refusing to start
@@ -382,12 +354,6 @@ def test_an_upgrade_on_a_full_disk_keeps_the_schema(old: Path) -> None:
     assert shape(old) != before
 
 
-def test_the_journal_of_another_home_is_not_brought_forward(old: Path) -> None:
-    before = shape(old)
-    assert "is the journal of another home" in refused(old, "ffff")
-    assert shape(old) == before
-
-
 def test_a_folder_or_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
     path.mkdir()
     assert "cannot be opened" in refused(path)
@@ -426,13 +392,6 @@ def test_a_journal_another_program_locks_is_met_again(journal: Journal, path: Pa
         other.execute("ROLLBACK")
         other.close()
     journal.commit([row(1)], [receipt(1)])
-
-
-def test_a_disk_that_cannot_be_written_ends_it(journal: Journal, path: Path) -> None:
-    journal._writer.execute("PRAGMA query_only = ON")  # SQLite answers as on a read-only disk
-    with pytest.raises(StorageFailed, match="nothing more can be acknowledged"):
-        journal.commit([row(1)], [receipt(1)])
-    assert journal.committed_seq == 0
 
 
 def test_a_checkpoint_runs_beside_a_reader(journal: Journal, path: Path) -> None:

@@ -187,26 +187,6 @@ def test_nobody_crowds_out_what_others_noted() -> None:
     assert SHORTENED.strip() in shortened.text
 
 
-def test_room_goes_to_authors_of_the_newest_notes() -> None:
-    text = "".join(signed(f"agent{number}", "x" * 100) for number in range(500))
-    cut = cut_notes(notes_of(text), 1000)
-    assert estimate_tokens(cut.text) <= 1000
-    kept = [author for author, (count, _) in cut.authors.items() if count]
-    assert kept == [f"agent{number}" for number in range(499, 499 - len(kept), -1)]
-    assert len(kept) > 15
-    assert cut.left_out == 500 - len(kept)
-
-
-def test_a_memory_without_notes_keeps_its_newest_lines() -> None:
-    lines = "".join(f"line {number}: {'x' * 30}\n" for number in range(50))
-    cut = cut_notes(notes_of(lines), 40)
-    assert cut.text.startswith("[... text above left out]\nline 4")
-    assert cut.text.endswith(f"line 49: {'x' * 30}")
-    huge_last = cut_notes(notes_of("old\n" * 100 + "newest " + "x" * 1000), 20)
-    assert huge_last.text.startswith("newest xxx")
-    assert huge_last.text.endswith(SHORTENED.rstrip())
-
-
 @given(st.lists(contents, max_size=8).map("\n".join), parts)
 def test_first_lines_stay_within_their_share(text: str, part: float) -> None:
     share = part_of(estimate_tokens(text), part)

@@ -69,17 +69,6 @@ def test_a_written_entry_is_read_back_equal(entry: Entry) -> None:
     assert data.endswith(b"\n}\n")
 
 
-def test_a_text_alone_is_an_entry() -> None:
-    entry = parse_entry(b'{"content": "User prefers dark mode"}', "groups/main/memory/look/dark.json")
-    assert entry == Entry("dark", "look", "User prefers dark mode")
-    assert parse_entry(b'{"content": "x"}', "groups/main/memory/dark.json") == Entry("dark", wire.GENERAL, "x")
-
-
-def test_the_place_of_a_file_decides_its_id() -> None:
-    data = b'{"id": "other", "category": "elsewhere", "content": "x"}'
-    assert (parse_entry(data, FILE).id, parse_entry(data, FILE).category) == ("k3v9x2m4q7p1", "user-preferences/look")
-
-
 @pytest.mark.parametrize(
     ("written", "read"),
     [

@@ -304,13 +304,6 @@ def test_a_summary_over_the_limit_is_named(files: GroupFiles, folder: Path) -> N
         files.summary("main")
 
 
-def test_files_up_to_the_limit_are_served(files: GroupFiles, folder: Path) -> None:
-    (folder / "MEMORY.md").write_bytes(b"x" * MIB)
-    assert files.memory("main") == GroupText(MEMORY, "x" * MIB)
-    (folder / "MEMORY.md").write_bytes(b"")
-    assert text_of(files.memory("main")) == ""
-
-
 def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_bytes(b"\xef\xbb\xbf## Notes\r\n")
     text = files.memory("main")

@@ -83,20 +83,6 @@ def test_who_writes_a_lot_crowds_nobody_out() -> None:
     assert unread == {"bot": 91, "cat": 91}
 
 
-def test_text_without_any_note_keeps_its_end() -> None:
-    got, unread = served(b"line\n" * 10_000 + b"the end\n", 1000)
-    assert got.startswith("[... text above left out]\nline\n")
-    assert got.endswith("line\nthe end\n")
-    assert unread == {}
-
-
-def test_a_note_over_its_share_is_served_in_part() -> None:
-    got, unread = served(signed("ann", "ü" * 5000).encode() + b"\n## Notes (bot, 2026-11-21 06:05)\n- b\xe4d\n", 1000)
-    assert "ü [... shortened]\n" in got
-    assert "- b\ufffdd\n" in got
-    assert unread == {}
-
-
 def test_a_growing_large_file_is_served_at_once(tmp_path: Path) -> None:
     path = tmp_path / "groups/main/MEMORY.md"
     path.parent.mkdir(parents=True)

@@ -18,7 +18,6 @@ from honeybadger_host.memory.markdown.budget import cut_notes
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
-from honeybadger_host.search.notes import notes_of
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 
 AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -65,22 +64,6 @@ def test_notes_of_a_section_and_author_share_a_heading() -> None:
         "## Notes (bot, 2026-11-21 06:00)\n- milk\n\n"
         "## Colours (ann, 2026-11-21 06:00)\n- blue"
     )
-
-
-def test_a_single_note_is_shown_as_written() -> None:
-    text = f"# Ours\nkept by hand\n{note('tea')}\n## Notes\ntea\n\n## Notes\ntea\n"
-    assert shown(text) == text.strip()
-    assert NotesInContext(parse_notes(text)).whole.why is None
-
-
-def test_a_heading_whose_note_was_deleted_is_no_note() -> None:
-    left = note("deleted", "bee").replace("- deleted\n", "")
-    text = f"# Ours\n{note('tea')}{left}\n## Ideas\n"
-    book = parse_notes(text)
-    assert shown(text) == "# Ours\n\n## Notes (ann, 2026-11-21 06:00)\n- tea\n\n## Ideas"
-    assert book.counts == {"ann": 1, "": 1}
-    assert [note.text for note in notes_of("main", text.encode()).values()] == ["tea", "Ideas"]
-    assert "bee" not in cut_notes(NotesInContext(parse_notes(text + note("milk" * 300) * 3)), 20).text
 
 
 def test_a_note_repeated_a_thousand_times_is_one_line() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from honeybadger_host.journal.changes import FileWritten
-from honeybadger_host.memory.changed_files import ChangedFiles
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.peoples_files import document_group, group_of
+from honeybadger_host.memory.peoples_files import ChangedFiles, document_group, group_of
 from tests.host.documents.world import World
 
 

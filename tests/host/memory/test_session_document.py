@@ -24,7 +24,6 @@ from honeybadger_host.memory.session_document import (
     empty_document,
     parse_document,
     version_of,
-    with_derived_of,
     with_turns,
 )
 from honeybadger_host.text.turn import Turn
@@ -103,23 +102,6 @@ def test_what_a_person_added_is_kept_wherever_it_stands() -> None:
     document = parse_document(b"\xef\xbb\xbf" + orjson.dumps(edited), "user:agent:timestamp")
     assert document.turns == 3
     assert orjson.loads(dump_document(document)) == edited
-
-
-def test_a_save_keeps_the_place_of_every_member() -> None:
-    document = dump_document(parse_document(b'{"session_id": "s", "facts": ["likes tea"]}', "s"))
-    saved = document.replace(b"tea", b"cake")
-    assert with_derived_of(saved, document) == saved
-
-
-def test_a_member_that_is_missing_is_empty() -> None:
-    assert parse_document(b"{}", "s") == SessionDocument(session_id="s")
-    document = parse_document(b'{"facts": ["a"], "recent_history": [{"content": "x"}], "token_usage": null}', "s")
-    assert document.facts == ("a",)
-    assert document.recent_history == (HistoryEntry(content="x"),)
-
-
-def test_a_session_is_named_by_its_place() -> None:
-    assert parse_document(orjson.dumps(SEED), "copied").session_id == "copied"
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from honeybadger_host.journal.changes import (
-    Added,
     Change,
     FileRemoved,
     FileWritten,
@@ -182,29 +180,6 @@ def test_what_could_not_be_written_is_forgotten(stored: Stored, tmp_path: Path) 
     stored.store.end_batch(())
     stored.load()
     assert stored.view() == stored.shown(1)
-
-
-def test_loading_again_within_a_batch_keeps_what_was_decided(stored: Stored) -> None:
-    stored.load()
-    decide(stored, 1)
-    stored.load()
-    assert stored.view() == stored.shown(1)
-
-
-def test_changes_of_other_stores_are_passed_over(stored: Stored, tmp_path: Path) -> None:
-    stored.load()
-    others: list[Change] = [
-        Added.of("note", "main", b"\n## Notes (bee, 2026-11-21 06:05)\n- x\n"),
-        FileWritten("other", "entry", "groups/other/memory/general/b.json", orjson.dumps({"content": "x"}), None),
-        FileRemoved("other", "session", "data/context/other/main.json", b"{}"),
-    ]
-    for change in others:
-        stored.store.apply(change)
-    assert stored.view() == stored.empty
-    decide(stored, 1)
-    stored.store.end_batch(others)
-    stored.load()
-    assert stored.view() == stored.empty
 
 
 def test_what_a_person_wrote_between_two_batches_is_seen(stored: Stored, tmp_path: Path) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,23 +105,6 @@ def test_a_turn_reads_back_from_its_line(
     assert parse_turn(data) == said
 
 
-def test_a_line_is_readable_for_people_and_programs() -> None:
-    said = replace(turn(1, "héllo"), tools_used=("search",), input_tokens=12)
-    assert orjson.loads(dump_turn(said, "r1")) == {
-        "turn": 1,
-        "at": "2026-11-21T06:05:59.123Z",
-        "role": "user",
-        "sender": "user",
-        "by": "front",
-        "content": "héllo",
-        "token_count": 2,
-        "tools_used": ["search"],
-        "input_tokens": 12,
-        "request": "r1",
-    }
-    assert "héllo".encode() in dump_turn(said, "r1")
-
-
 GARBAGE = [
     b"",
     b"   ",
@@ -160,11 +141,6 @@ def test_a_line_that_is_no_turn_hides_no_other(log_file: Path, garbage: bytes) -
     assert [each.number for each in window.turns] == [1, 2, 3]
     assert window.last_number == 3
     assert window.skipped == (3 if garbage.strip() else 0)
-
-
-def test_a_last_line_without_newline_may_be_whole(log_file: Path) -> None:
-    log_file.write_bytes(line(1) + line(2).removesuffix(b"\n"))
-    assert read_window(log_file, 50).last_number == 2
 
 
 # ---------------------------------------------------------------------------------------------------------- the window

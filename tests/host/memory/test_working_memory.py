@@ -58,27 +58,6 @@ def test_no_two_names_share_a_file(given_names: list[str]) -> None:
     assert len({file.casefold() for file in files}) == len(files)
 
 
-@given(names | alike)
-@example("..")
-@example(".")
-@example("../../etc/passwd")
-@example("\U0001f9a1" * 100)
-def test_every_name_is_one_safe_name_of_a_file(name: str) -> None:
-    file = file_name(name)
-    assert file.isascii()
-    assert file.isprintable()
-    assert 1 <= len(file) <= 180
-    assert not set(file) & set("/\\: \"'*?<>|")
-    assert not file.startswith(".")
-    assert file == file_name(name)
-
-
-def test_an_ordinary_name_reads_as_it_is() -> None:
-    assert working_file("main", "main", "chunked-page_1.v2") == "data/working/main/main/chunked-page_1.v2.json"
-    assert session_folder("main", "telegram:7") == "data/working/main/telegram%3a7"
-    assert session_folder("main", "..") == "data/working/main/%2e."
-
-
 sessions = st.text("abAB.:_-", min_size=1, max_size=4)
 
 
@@ -106,13 +85,6 @@ def test_what_is_written_is_read_again(
     assert parse_own(dump_working(written, "a", "r1"), "main", "a", file) == written
     with pytest.raises(ValueError, match="another key or session"):
         parse_own(dump_working(written, "ab", "r1"), "main", "a", file)
-
-
-def test_a_file_is_what_a_person_can_read() -> None:
-    lines = dump_working(entry("draft", "one\ntwo", "mail", "urgent"), "main", "r1").decode().splitlines()
-    assert lines[1:4] == ['  "key": "draft",', '  "session": "main",', '  "category": "mail",']
-    assert '  "expires_at": "2026-11-21T06:10:59.123Z",' in lines
-    assert lines[-2] == '  "data": "one\\ntwo"'
 
 
 @pytest.mark.parametrize(
