@@ -277,7 +277,7 @@ class Log:
         following = last + len(parts) + 1 if is_last else 0
         if following:
             names = names._replace(first=following)
-            self._begin(names)
+            make_log(self.servers, names)
         behind = self.position.behind(last + len(parts), data, following)
         for number, part in enumerate(parts, 1):
             headers = {
@@ -297,17 +297,6 @@ class Log:
             self.names, self._behind = names, ""  # the new stream has no message yet
         self.last, self.position = last, behind
         return behind
-
-    def _begin(self, names: Names) -> None:
-        """Make the next stream, if it is not there yet. Raises Unreachable."""
-        until = time.monotonic() + UNCLEAR_SECONDS
-        while True:
-            try:
-                return make_log(self.servers, names)
-            except Unreachable:
-                if self.failed or time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE_SECONDS)
 
     def _put(self, message: Message) -> None:
         """Publish a message until the log has it under its number. Raises NotOurs; Unreachable: nobody knows."""
