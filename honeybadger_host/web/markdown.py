@@ -11,6 +11,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 _MAX_DEPTH: Final = 64  # of blocks in blocks; a text with deeper ones, of which the library drops some, is shown plain
+_MAX_BRACKETS: Final = 1000  # the library needs 0.1 ms for each one that begins no link
 _NO_MARKDOWN: Final = ("html_block", "html_inline", "entity", "reference", "autolink")
 _TAGS: Final = {
     "heading_open": '<p class="heading">',
@@ -30,9 +31,14 @@ Visible = Callable[[str], Markup]
 def markdown(text: str, visible: Visible) -> Markup:
     """Return a text as HTML: paragraphs, lists, quotes, tables, code, emphasis. Links show where they lead.
 
+    A text that would take long is shown as it is.
+
     Args:
         visible: escapes a text, see `rendering.visible`.
     """
+    plain = Markup("<p>{}</p>").format(visible(text))
+    if text.count("[") > _MAX_BRACKETS:
+        return plain
     parser = MarkdownIt("commonmark", {"maxNesting": 2 * _MAX_DEPTH}).enable(["table", "strikethrough"])
     parser.disable(_NO_MARKDOWN)
     # An address is shown as it is, and never followed.
@@ -43,7 +49,7 @@ def markdown(text: str, visible: Visible) -> Markup:
         parser.add_render_rule(name, _tag)
     tokens = parser.parse(text)
     if any(token.level > _MAX_DEPTH for token in tokens):
-        return Markup("<p>{}</p>").format(visible(text))
+        return plain
     return Markup(parser.renderer.render(tokens, parser.options, {}).rstrip("\n"))  # noqa: S704  all is escaped
 
 

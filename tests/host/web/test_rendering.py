@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -81,6 +82,14 @@ def test_text_becomes_only_markdown_and_loses_no_word(text: str) -> None:
 )
 def test_markdown_is_shown_as_people_write_it(text: str, html: str) -> None:
     assert str(markdown(text, visible)).replace("\n", "") == html
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, ">" * 300 + " evil", "- " * 10_000, "*" * 20_000])
+def test_a_text_made_to_be_slow_is_shown_plain_and_soon(text: str) -> None:
+    begun = time.process_time()
+    shown = str(markdown(text, visible))
+    assert time.process_time() - begun < 1.0
+    assert "evil" in shown or "evil" not in text
 
 
 def test_a_table_has_a_head_and_its_cells() -> None:
