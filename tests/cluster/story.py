@@ -41,7 +41,6 @@ FORGED: Final = "said by nobody who may"
 _PEOPLES: Final = b"a person wrote"
 _TRY_SECONDS: Final = 0.8
 _FEW: Final = 300  # changes, of which the last one is looked back at; else two more
-_STALL_SECONDS: Final = 20.0  # an answer that takes longer is told with what everybody logged meanwhile
 
 Fault: TypeAlias = Callable[[], None]
 
@@ -105,8 +104,6 @@ class Client(Worker):
         ]
         self.acknowledged: list[tuple[str, str]] = []
         """Group and id of each request that was done."""
-        self.stalls: list[tuple[float, float, str]] = []
-        """When it began to wait, by the clock, for how long, and for what."""
         self.waits_for = ""
         self.took: list[tuple[float, float]] = []
         """When each was answered, monotonic, and after how many seconds."""
@@ -142,8 +139,6 @@ class Client(Worker):
             self.acknowledged.append((group, stem))
             took = time.monotonic() - begun
             self.took.append((begun + took, took))
-            if took > _STALL_SECONDS:
-                self.stalls.append((time.time() - took, took, self.waits_for))
             if self._rng:
                 time.sleep(self._rng.uniform(0, 0.25))
 
@@ -621,19 +616,17 @@ class Story:
                 assert shown[0].stdout
 
     def figures(self) -> str:
-        """Return what was done, and each answer that took long with what was logged meanwhile."""
+        """Return what was done, and how long the longest answer took."""
         count = sum(len(client.acknowledged) for client in self.clients)
         longest = max(took for client in self.clients for _, took in client.took)
         still = [f"{seconds:.1f}" for seconds in sorted(self.stood_still)]
-        lines = [
-            f"{sum(self.done.values())} faults {dict(self.done)}",
-            f"{count} requests, {self.person.edits} edits, longest {longest:.1f} s, ends {dict(self.unit.codes)}",
-            f"longest during each forget that was alone: {', '.join(still)} s",
-        ]
-        for client in self.clients:
-            for begun, seconds, what in client.stalls:
-                lines += [f"--- {what}: {seconds:.1f} s", self.meanwhile(begun - 2, begun + seconds)]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                f"{sum(self.done.values())} faults {dict(self.done)}",
+                f"{count} requests, {self.person.edits} edits, longest {longest:.1f} s, ends {dict(self.unit.codes)}",
+                f"longest during each forget that was alone: {', '.join(still)} s",
+            ]
+        )
 
 
 @contextlib.contextmanager
