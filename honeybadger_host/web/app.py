@@ -21,7 +21,6 @@ from honeybadger_host.web import (
     context,
     entries,
     health,
-    live,
     memory,
     needs,
     review,
@@ -40,7 +39,7 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_PAGES: Final = (needs, context, memory, entries, review, timeline, tasks, health, live, talk)
+_PAGES: Final = (needs, context, memory, entries, review, timeline, tasks, health, talk)
 
 
 def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIApp:

@@ -30,8 +30,8 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
-from honeybadger_host.web.live import event, stream
 from honeybadger_host.web.rendering import href, page, shown_markdown
+from honeybadger_host.web.timeline import event, stream
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
 
