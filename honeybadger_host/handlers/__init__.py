@@ -35,7 +35,7 @@ from honeybadger_host.handlers.entries import changing_many, editing, listing, s
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.review import proposals
-from honeybadger_host.handlers.review.waiting import reviewed
+from honeybadger_host.handlers.review.proposals import reviewed
 from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing

@@ -1,5 +1,4 @@
 """Decisions of the operator: proposals of curation, and writes of groups that are reviewed.
 
-Reading order: `waiting` (a write becomes a proposal), `reverting` (a proposal is taken back), `proposals` (listed,
-decided, asked for).
+Reading order: `proposals` (listed, decided, asked for, and writes that become one), `reverting` (one is taken back).
 """
