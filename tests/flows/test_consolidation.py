@@ -284,7 +284,7 @@ def test_each_session_has_its_part_of_the_summary(make_host: HostFactory, home: 
     assert "We are a family." in main
     assert "We are a family." in other
     assert "Fiat 500" in main
-    assert "Neff 70" not in main.partition("## Recent Conversation")[0]
+    assert "Neff 70" not in main.partition("## Conversation Summary")[2].partition("Recalled")[0]
     assert "Neff 70" in other
 
 
