@@ -91,20 +91,6 @@ def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
     assert world.documents.saves.damaged() == []
 
 
-def test_a_removed_file_is_an_edit_with_its_text(world: World) -> None:
-    write(world, dumped(content="tea"))
-    world.look(ENTRY)
-    (world.home / ENTRY).unlink()
-    (edit,) = world.look(ENTRY)
-    assert (edit.kind, [line for hunk in edit.hunks or () for line in hunk.removed]) == (
-        "edit_removed",
-        [b"{\n", b'  "content": "tea"\n', b"}\n"],
-    )
-    world.kill()
-    assert not world.look(ENTRY)
-    assert not (world.home / ENTRY).exists()
-
-
 def test_a_file_torn_by_a_power_cut_is_restored(world: World) -> None:
     write(world, dumped(content="tea"))
     world.look(ENTRY)

@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from honeybadger_host.documents.merge import Overlapping, merge_lines
-
-_TEXTS = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n"]), max_size=12).map(b"".join)
-
-
-@given(_TEXTS, _TEXTS)
-def test_a_side_that_changed_nothing_takes_the_other(base: bytes, other: bytes) -> None:
-    assert merge_lines(base, base, other) == other
-    assert merge_lines(base, other, base) == other
-    assert merge_lines(base, other, other) == other
 
 
 @pytest.mark.parametrize(

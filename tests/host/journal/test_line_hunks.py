@@ -24,20 +24,8 @@ def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: l
     assert bool(hunks) == (before != after)
 
 
-@given(st.binary(max_size=50))
-def test_the_lines_of_a_text_are_the_text(text: bytes) -> None:
-    assert b"".join(lines_of(text)) == text
-
-
 def test_texts_without_common_lines_compare_fast() -> None:
     before, after = ([b"%d %d\n" % (side, number) for number in range(20_000)] for side in range(2))
     begun = time.process_time()
     (hunk,) = hunks_between(before, after)
     assert (len(hunk.removed), len(hunk.added), time.process_time() - begun < 20) == (20_000, 20_000, True)
-
-
-def test_edits_at_both_ends_of_a_text_are_two() -> None:
-    before = [b"line %d\n" % number for number in range(3000)]
-    after = [b"first\n", *before[1:-1], b"last\n"]
-    hunks = hunks_between(before, after)
-    assert [(hunk.at, len(hunk.removed), len(hunk.added)) for hunk in hunks] == [(0, 1, 1), (2999, 1, 1)]

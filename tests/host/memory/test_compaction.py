@@ -12,7 +12,6 @@ from honeybadger_host.memory.compaction import (
     HEADER,
     CompactionLimits,
     compact,
-    with_left_out,
 )
 from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument, Task, dump_document, parse_document
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -56,13 +55,6 @@ def test_fifty_messages_stay_and_one_more_leaves_thirty() -> None:
     assert compacted.is_changed
     assert compacted.document.recent_history == over.recent_history[21:]
     assert compacted.summarised == 21
-
-
-def test_the_summary_looks_as_the_seed_shows_it() -> None:
-    over = document(*(said(number) for number in range(1, 52)))
-    summary = compact(over, NOW, SEED).document.long_term_summary
-    assert summary.startswith("Previous conversation summary:\n- user: Message 1\n- assistant: Message 2\n- user:")
-    assert summary.endswith("- user: Message 21\n")
 
 
 def test_over_a_hundred_thousand_tokens_the_older_half_goes() -> None:
@@ -135,13 +127,6 @@ def test_ten_thousand_messages_leave_a_bounded_summary() -> None:
     assert head == HEADER
     assert mark == f"[... {lines - len(shown)} older messages left out, see the session's log]"
     assert shown[-1] == f"- {'user' if (lines - 1) % 2 else 'assistant'}: Message {lines - 1}"
-
-
-def test_messages_that_were_never_in_the_history_are_counted() -> None:
-    state = with_left_out(document(summary="Prose"), 7, SEED)
-    assert state.long_term_summary == (f"Prose\n\n{HEADER}\n[... 7 older messages left out, see the session's log]\n")
-    state = with_left_out(with_left_out(state, 1, SEED), 0, SEED)
-    assert "[... 8 older messages" in state.long_term_summary
 
 
 # ---------------------------------------------------------------------------------------------------- facts and tasks

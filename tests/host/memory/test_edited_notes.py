@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.journal.edits import Edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.markdown.notes import NOT_EDITED, PREFACE, EditedBy, author_of, note_spans, parse_notes
+from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, author_of, parse_notes
 
 AT = 1_795_000_000_000  # 2026-11-18 11:06 UTC, in milliseconds
 NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"
@@ -64,13 +63,3 @@ def test_text_below_a_note_is_always_the_persons() -> None:
 lines = st.sampled_from(
     ["## Likes (ann, 2026-11-18 11:00)", "## Mine", "- tea", "  more", "", "  ", "Below.", "> Archived x", "\r", "x\r"]
 )
-
-
-@given(st.lists(lines, max_size=12), st.booleans())
-def test_the_parts_of_a_text_cover_it(some: list[str], has_end: bool) -> None:
-    text = "\n".join(some) + ("\n" if has_end else "")
-    book = parse_notes(text)
-    assert book.preface + "".join(book.notes) == text
-    data = text.encode()
-    notes = [book.notes[place].encode().strip() for place in book.places if place != PREFACE]
-    assert [data[slice(*span)].strip() for span in note_spans(data)] == notes

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 
 from honeybadger_agent.wire import OriginKind
-from honeybadger_host.memory.entries.entry import Origin, dump_entry, origin_of, parse_entry
-
-FILE = "groups/main/memory/general/k3v9.json"
+from honeybadger_host.memory.entries.entry import Origin, origin_of
 
 
 @pytest.mark.parametrize(
@@ -28,23 +25,3 @@ def test_what_the_host_cannot_know_is_marked_as_claimed(
     sender: str, claim: OriginKind | None, is_agent: bool, expected: Origin | None
 ) -> None:
     assert origin_of(sender, claim, claim and "there", is_agent=is_agent) == expected
-
-
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ({}, Origin("human")),
-        ({"by": "human"}, Origin("human")),
-        ({"by": "consolidator"}, Origin("inferred")),
-        ({"by": "researcher"}, None),
-        ({"origin": "web", "origin_from": "https://example.org"}, Origin("web", where="https://example.org")),
-        ({"origin": "tool", "origin_claimed": True, "by": "researcher"}, Origin("tool", is_claimed=True)),
-        ({"origin": "Berlin", "by": "researcher"}, None),
-        ({"origin": ["web"], "origin_from": 5}, Origin("human")),
-    ],
-)
-def test_a_file_says_its_origin_or_its_author_tells(members: dict[str, object], expected: Origin | None) -> None:
-    entry = parse_entry(orjson.dumps({"content": "x", **members}), FILE)
-    assert entry.known_origin == expected
-    written = orjson.loads(dump_entry(entry))
-    assert {name: written[name] for name in members} == members

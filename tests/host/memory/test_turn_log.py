@@ -302,17 +302,6 @@ def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: 
     assert numbers(turn_logs, "old") == [1, 2]
 
 
-def test_over_the_limit_the_least_recently_used_leave(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock, max_sessions=3)
-    for session in "abc":
-        turn_logs.load("main", session)
-        clock.now += 1
-    turn_logs.load("main", "a")
-    clock.now += 60
-    turn_logs.load("main", "d")
-    assert [session for session in "abcd" if is_loaded(turn_logs, session)] == ["a", "c", "d"]
-
-
 def test_a_session_just_prepared_stays_loaded(tmp_path: Path, clock: Clock) -> None:
     turn_logs = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
     for number in range(20):
