@@ -118,10 +118,12 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
+        is_guess: the group does not have the word itself.
     """
 
     word: str
     forms: tuple[str, ...]
+    is_guess: bool = False
 
 
 @dataclass(frozen=True, slots=True)

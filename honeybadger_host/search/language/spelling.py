@@ -31,7 +31,7 @@ def guess(term: QueryTerm, known: Callable[[Collection[str]], set[str]]) -> Quer
         near = known({*_slips(word)})
     else:
         return term
-    return replace(term, forms=tuple(sorted(near))) if near else term
+    return replace(term, forms=tuple(sorted(near)), is_guess=True) if near else term
 
 
 def _slips(word: str) -> Iterator[str]:
