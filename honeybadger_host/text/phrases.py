@@ -65,7 +65,7 @@ def folded(text: str) -> str:
 
     Turkish letters i, with and without a dot, are the same.
     """
-    while _ESCAPED.search(text):  # JSON in JSON in JSON
+    while "\\" in text and _ESCAPED.search(text):  # JSON in JSON in JSON
         text = _ESCAPED.sub(_unescaped, text)
     if text.isascii():
         text = text.casefold()
