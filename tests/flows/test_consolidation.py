@@ -357,6 +357,9 @@ def test_reverting_a_consolidation_moves_its_watermark_back(
     again = run_cli("review", "revert", "main", name, "--home", str(home))
     assert "nothing of proposal" in again.stderr
     assert again.returncode == 1
+    removal = next(row for row in cli_json("log", "main", home=home) if row["kind"] == "note_removed")
+    assert run_cli("undo", str(removal["seq"]), "--home", str(home)).returncode == 0
+    assert "Lisbon" in talk.file("MEMORY.md")
 
 
 def test_a_partly_applied_proposal_is_reverted_whole(make_host: HostFactory, home: Path, talk: Talk) -> None:

@@ -15,14 +15,13 @@ from typing import Final, NamedTuple, cast
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
-from honeybadger_host.documents.history import Removal, removal_of, revise, text_before
+from honeybadger_host.documents.history import Removal, removal_of, remove_notes, text_before
 from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.journal.changes import (
     ABSENT,
     NOTE_REMOVED,
-    NOTE_RESTORED,
     REMOVED,
     WHOLE_KINDS,
     Added,
@@ -35,7 +34,7 @@ from honeybadger_host.journal.changes import (
 from honeybadger_host.journal.reader import read_requests_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
-from honeybadger_host.memory.markdown.archive import leave_archive, standing_span
+from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
@@ -137,20 +136,14 @@ class Reverting:
         """Return the changes that remove added notes and restore removed ones, and MEMORY.md if a note was changed."""
         group, file = self.proposal.group, f"groups/{self.proposal.group}/{MEMORY}"
         held, archive = self.files.view(file) or b"", self.files.view(f"groups/{self.proposal.group}/{ARCHIVE}")
-        text, kept = held, list[str]()
-        for note in prepared.added:
-            span = standing_span(text, note)
-            if span is None:
-                kept = [file]
-            else:
-                text = text[: span[0]] + text[span[1] :]
-        for removal in prepared.removed:
-            text = removal.undone(text, removal.notes)
-        if text == held:
-            return [], kept
-        back = revise(group, file, held, text, NOTE_RESTORED) if held else Added.of("note", group, text)
+        found = [standing_span(held, note) for note in prepared.added]
+        kept = [file] if None in found else []
+        spans = sorted({span for span in found if span is not None})
         gone = [note for removal in prepared.removed for note in removal.notes]
-        return [back, *leave_archive(group, archive, gone)], kept
+        if not spans:
+            return [*(bring_back_notes(group, held, archive, prepared.removed, gone) if gone else ())], kept
+        back = [Added.of("note", group, b"\n" + note.strip(b"\r\n") + b"\n") for note in gone]
+        return [remove_notes(group, file, held, spans), *back, *leave_archive(group, archive, gone)], kept
 
     def _mark(self) -> Watermark | None:
         """Return the present watermark of the session; None if there is none, or its file is damaged."""
