@@ -43,6 +43,9 @@ MAX_RETRY_AFTER_SECONDS: Final = 30.0  # the longest pause; if a provider asks f
 
 # An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in.
 MAX_CALL_TIMEOUTS: Final = 10
+
+# About the length of the longest tokens; it limits how much memory an endless answer can fill.
+MAX_CHARACTERS_OF_A_TOKEN: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.5
 # The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others.
 _HEADERS: Final = {
@@ -252,9 +255,14 @@ class ProviderModel:
                 ),
                 instrument=False,
             ) as stream:
+                characters = 0
                 async for event in stream:
                     if piece := _text_of(event):
                         yield piece
+                    characters += len(piece) + _written_for_a_tool(event)
+                    if characters > settings.max_output_tokens * MAX_CHARACTERS_OF_A_TOKEN:
+                        yield _Failure("it wrote far more than max_output_tokens: is base_url right?", is_passing=False)
+                        return
                 end = self._end(stream)
         except Exception as error:  # noqa: BLE001  any bad response is reported as the server's failure
             is_free = isinstance(error, _REFUSALS) or getattr(error, "phase", "") == "connect"
@@ -312,11 +320,13 @@ class ProviderModel:
                 return _Failure(why, is_passing=True, pause_seconds=error.retry_after)
             case failed.ModelTimeoutError(phase="connect") | failed.ModelConnectionError(phase="connect"):
                 return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
-            case failed.ModelTimeoutError() | httpx2.TimeoutException() | failed.ModelRequestTimeout():
-                why = (
-                    f"{at} was silent for {seconds:g} s (timeout_seconds), or did not end its answer in ten times that"
-                )
-                return _Failure(why, is_passing=True)
+            case failed.ModelTimeoutError() | httpx2.TimeoutException():
+                return _Failure(f"{at} was silent for {seconds:g} s (timeout_seconds)", is_passing=True)
+            case failed.ModelRequestTimeout():
+                most = seconds * MAX_CALL_TIMEOUTS
+                return _Failure(f"the answer was not complete after {most:g} s", is_passing=True)
+            case failed.ModelConnectionError() | httpx2.TransportError():
+                return _Failure(f"the connection to {at} broke off", is_passing=True)
             case failed.ModelHTTPError() | failed.ModelRequestRejectedError():
                 return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
             case _:
@@ -408,3 +418,11 @@ def _text_of(event: Any) -> str:
             return content
         case _:
             return ""
+
+
+def _written_for_a_tool(event: Any) -> int:
+    match event:
+        case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
+            return len(arguments)
+        case _:
+            return 0

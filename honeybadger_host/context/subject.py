@@ -36,7 +36,7 @@ class _Message(NamedTuple):
 
     Args:
         contents: its words besides function words and courtesies.
-        subjects: those of them that may be its subject: words in no list of common words, and numbers.
+        subjects: those of them that may be its subject: no numbers, and words in no list of common words.
     """
 
     query: Query
@@ -53,7 +53,7 @@ def _analysed(message: str) -> _Message:
     for term in query.terms:
         if not any(term.word in words for words in says_nothing):
             contents.add(term.word)
-            if common.isdisjoint(term.forms):
+            if common.isdisjoint(term.forms) and not term.word.isdecimal():
                 subjects.add(term.word)
     is_question = QUESTION_MARK in document_terms(message)
     return _Message(query, frozenset(contents), frozenset(subjects), is_question)
@@ -62,7 +62,8 @@ def _analysed(message: str) -> _Message:
 def may_have_subject(message: str) -> bool:
     """Return whether a message may have a subject to search for: thanks and "ok do it" have none, "item 55" has."""
     asked = _analysed(message)
-    return bool(asked.subjects) or asked.is_question
+    is_numbered = len(asked.contents) > 1 and any(map(str.isdecimal, asked.contents))
+    return bool(asked.subjects) or asked.is_question or is_numbered
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:

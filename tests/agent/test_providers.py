@@ -371,3 +371,13 @@ asyncio.run(main())
             check=False,
         )
     assert (run.stdout, run.stderr) == (expected, "")
+
+
+@BOTH_PROTOCOLS
+async def test_a_server_that_floods_is_given_up(protocol: Protocol) -> None:
+    answers = in_turn(protocol.write(ModelSaid("word " * 2000)))
+    with served(answers) as endpoint, protocol.model(endpoint, max_output_tokens=100) as model:
+        failed = await failure(model)
+    assert "far more than max_output_tokens" in str(failed)
+    assert not failed.is_passing
+    assert len(endpoint.asked) == 1
