@@ -57,7 +57,7 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
     """
     folder = f"groups/{group}/proposals"
     try:
-        files = sorted(name for name in os.listdir(home / folder) if name.endswith(".json"))
+        files = sorted(name for name in os.listdir(f"{home}/{folder}") if name.endswith(".json"))
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:

@@ -33,7 +33,7 @@ COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the
 HOUSEKEEPING_SECONDS = 60.0  # between two looks for expired replies, receipts and entries of working memory
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
 # The pause after a long look at many files, as a multiple of its duration: comparing a million files takes 10 s.
-_PAUSE_FACTOR: Final = 100  # pause after a look at all groups, in times of its length: 1 % of a core
+_PAUSE_FACTOR: Final = 20
 _SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
 _RARE_SECONDS: Final = 600.0

@@ -99,7 +99,7 @@ def groups_of(home: Path) -> list[str]:
         except OSError:
             continue
     names = sorted(name for name in found if NAME.fullmatch(name))
-    return [*names, *(archive_of(name) for name in names if (home / "groups" / name / "archive").is_dir())]
+    return [*names, *(archive_of(name) for name in names if os.path.isdir(f"{home}/groups/{name}/archive"))]
 
 
 def _walk(
@@ -107,7 +107,7 @@ def _walk(
 ) -> Iterator[tuple[Source, Signature]]:
     """Yield the files of a folder; also those below it, when `folders` is given to collect the folders' names."""
     try:
-        entries = os.scandir(home / folder)
+        entries = os.scandir(f"{home}/{folder}")  # a Path for each of 40,000 folders takes 0.4 s
     except OSError:
         return
     if folders is not None:

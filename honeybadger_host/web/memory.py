@@ -169,7 +169,7 @@ def _dated(rows: Iterable[Remembered]) -> Iterator[tuple[str, Remembered]]:
     """Yield each row with its time; a row without one takes that of the row before it."""
     at = "9999"
     for row in rows:
-        at = row.at or at
+        at = row.at.removesuffix("Z") or at  # so that 12:00 is before 12:00.5
         yield at, row
 
 

@@ -125,7 +125,7 @@ class EntryFiles:
             self._spelled.setdefault((group, category.lower()), category)
 
     def _walk(self, folder: str) -> Iterator[str]:
-        path = self.home / folder
+        path = f"{self.home}/{folder}"
         try:
             status = os.stat(path, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
