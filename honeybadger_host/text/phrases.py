@@ -55,6 +55,8 @@ _WORD: Final = re.compile(r"\w+")
 _HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 # Of more texts, the first are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case.
 _MAX_DIRECT: Final = 64
+# JSON in JSON in JSON. A text that hides an escape in each escape would be looked through as often as it is long.
+_MAX_ESCAPES: Final = 6
 # Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
 _WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
 _INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
@@ -65,7 +67,9 @@ def folded(text: str) -> str:
 
     Turkish letters i, with and without a dot, are the same.
     """
-    while "\\" in text and _ESCAPED.search(text):  # JSON in JSON in JSON
+    for _ in range(_MAX_ESCAPES):
+        if "\\" not in text:
+            break
         text = _ESCAPED.sub(_unescaped, text)
     if text.isascii():
         text = text.casefold()

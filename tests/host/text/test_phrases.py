@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.text.phrases import FORGOTTEN, Phrases, said_in
+from honeybadger_host.text.phrases import FORGOTTEN, Phrases, folded, said_in
 
 SECRET = 'Zoë\'s key / \N{GRINNING FACE} "left"\nof the door'
 PHRASES = Phrases([SECRET])
@@ -169,3 +169,7 @@ def test_no_escaped_text_is_left(secret: str, before: str, after: str, levels: i
         return
     left = phrases.in_bytes(text.encode("utf-8", "surrogatepass"))
     assert not phrases.finds(left.decode("utf-8", "replace").replace(FORGOTTEN, " "))
+
+
+def test_an_escape_hidden_in_each_escape_is_no_endless_work() -> None:
+    assert folded("\\u005c" + "u005c" * 500_000 + " badger").endswith("badger")
