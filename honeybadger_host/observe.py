@@ -26,6 +26,7 @@ from honeybadger_host.text.redaction import redact_line
 
 # Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
 SAY_AGAIN_SECONDS: Final = 60.0
+_MAX_THROTTLED: Final = 10_000  # problems that are remembered: anybody may make inboxes
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -125,6 +126,8 @@ class Throttle:
             if now - said_at < SAY_AGAIN_SECONDS:
                 self._said[key] = (said_at, left_out + 1)
                 return None
+            if len(self._said) >= _MAX_THROTTLED:
+                self._said.clear()
             self._said[key] = (now, 0)
             return left_out
 

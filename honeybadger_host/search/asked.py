@@ -1,4 +1,4 @@
-"""What a question asks for in a corpus: its terms, and the signals other than text: author, date, kind of statement.
+"""The terms of a question in a corpus, and the signals other than text: author, date, kind of statement.
 
 Sources: docs/decisions/017-recall.md.
 """

@@ -41,7 +41,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Sums(NamedTuple):
-    """What a search needs to know of all documents together.
+    """Sums over all documents, for a search.
 
     Args:
         counts: documents of each kind.

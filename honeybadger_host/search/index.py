@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import is_store
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
@@ -48,6 +49,7 @@ _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _MAX_COMPARED_NOW: Final = 20_000
 _MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
+_MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
 
 @dataclass(slots=True)
@@ -256,12 +258,13 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        while True:
+        for _ in range(_MAX_TRIES):
             generation = self._db.generation
             is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
             found = self._corpora.search(group, ask)
             if generation == self._db.generation:
                 return found, is_complete
+        raise WorldFailed("the search index is rebuilt again and again")
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""

@@ -69,18 +69,19 @@ class IndexVectors:
         with self._noting:  # new ones are searched most
             numbers = list(itertools.islice(reversed(self._without), _AT_ONCE))
         query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
-        rows = self._db.rows_in(query, numbers)
-        texts = {row[0]: embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines()) for row in rows}
-        if texts:
+        rows = [*self._db.rows_in(query, numbers)]
+        if rows:
+            texts = [
+                embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows
+            ]
             try:
-                vectors = self._embedder.embed_documents(list(texts.values()))
+                vectors = self._embedder.embed_documents(texts)
             except WorldFailed as error:
                 self._note(error)
                 return None
             self._note(None)
-            kept = self._kept(
-                {number: vector.astype("<f2").tobytes() for number, vector in zip(texts, vectors, strict=True)}
-            )
+            whole = {row[0]: row[4] for row in rows}
+            kept = self._kept(whole, [vector.astype("<f2").tobytes() for vector in vectors])
         for number in numbers:
             self._without.pop(number, None)
         return kept
@@ -113,16 +114,20 @@ class IndexVectors:
                 put_vectors(corpus, rows)
                 least = rows[-1][0]
 
-    def _kept(self, embedded: Mapping[int, bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
-        """Store the vectors of documents that are still there; return these by group."""
+    def _kept(self, texts: Mapping[int, str], vectors: Sequence[bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
+        """Store the vectors of documents that still have their texts; return these by group.
+
+        Args:
+            texts: number -> text of a document. When the index was rebuilt meanwhile, the number is another one's.
+        """
         model = self._embedder.name
         kept: dict[str, list[tuple[int, bytes]]] = {}
 
         def write() -> None:
             kept.clear()
             with self._db.transaction() as db:
-                for number, data in embedded.items():
-                    if db.execute("SELECT 1 FROM docs WHERE number = ?", (number,)).fetchone():
+                for (number, text), data in zip(texts.items(), vectors, strict=True):
+                    if db.execute("SELECT 1 FROM docs WHERE number = ? AND text = ?", (number, text)).fetchone():
                         db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (number, model, data))
                         kept.setdefault(self._db.group_of(number), []).append((number, data))
 

@@ -242,6 +242,8 @@ class Reader:
             pieces, whole, skipped = turns_of(data)
             if whole or size < most:
                 break
+        else:
+            whole = _MAX_BYTES  # a line of this length is not a turn
         noted = _to_store(signature)
         if signature is not None and noted is not None:
             mark += whole

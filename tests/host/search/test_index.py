@@ -155,6 +155,14 @@ def test_a_grown_log_is_read_from_its_mark(world: World) -> None:
     assert world.find("badger") == ["main#7"]
 
 
+def test_a_line_too_long_for_a_turn_hides_no_later_one(world: World) -> None:
+    file = world.turns("main", "first badger")
+    with (world.home / file).open("a") as log:
+        log.write("x" * (17 << 20) + "\n")
+    world.turns("main", "second badger", first=2)
+    assert world.find("badger") == ["main#1", "main#2"]
+
+
 def test_groups_see_themselves_and_the_global_group(world: World) -> None:
     world.entry("mine", "badger", "main")
     world.entry("yours", "badger", "other")
