@@ -8,6 +8,7 @@ kill leaves all or nothing. If the journal cannot bring back one of the files, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Rewind, Undo
 from honeybadger_agent.wording import listed
+from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.documents.history import (
     Removal,
     around,
@@ -266,14 +268,28 @@ def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
     is_of_one = is_asked and all(each.kind != PROPOSAL for each in rows)
     if is_move or is_of_one:
         return entries
+    alone = _retired_alone(rows)
     runs: list[dict[Row, str]] = []
+    operation = 0
     for each in entries:
         name = each.file.rpartition("/")[2]
         run = next((run for run in runs if name in run.values()), None)
-        if run is None and not (each.kind == ARCHIVED and runs):
+        if run is None and not (each.kind == ARCHIVED and runs and alone.get(name, 0) == operation):
+            operation = alone.get(name, 0)
             runs.append({})
         (runs[-1] if run is None else run)[each] = name
     return [*next(run for run in runs if row in run)]
+
+
+def _retired_alone(rows: Sequence[Row]) -> Mapping[str, int]:
+    """Return file name -> number of the operation that retired the entry and wrote no other in its place."""
+    names: dict[str, int] = {}
+    for row in rows:
+        with suppress(ValueError):
+            for one in parse_proposal(row.data).operations if row.kind == PROPOSAL else ():
+                if one.state == "applied" and one.op in RETIRED and (one.result is None or one.category is None):
+                    names |= {f"{source}.json": one.n for source in one.sources}
+    return names
 
 
 def _stands(note: bytes, held: bytes | None) -> bool:

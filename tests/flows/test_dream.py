@@ -261,6 +261,23 @@ def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, m
     assert len(memory.entries()) == 3
 
 
+def test_undoing_a_join_leaves_what_was_retired_beside_it(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    answer = json.dumps({"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]})
+    make_host(answering(home, answer)).start()
+    memory.say("Das gilt nicht mehr.")
+    for text in (RENT, ALWAYS, "The cat of Cora likes fish.", "The cat of Cora likes fish too."):
+        memory.save(text)
+    before = memory.entries()
+    (proposal,) = memory.dream()["proposals"]
+    assert memory.review("accept", "main", proposal["id"])["applied"] == 2
+    (retired,) = next(each["sources"] for each in proposal["operations"] if each["op"] == "retire")
+    (joined,) = memory.entries().keys() - before.keys()
+    log = cli_json("log", "main", home=home)
+    seq = next(row["seq"] for row in log if row["kind"] == "entry" and joined in row["file"])
+    assert run_cli("undo", seq, "--home", str(home)).returncode == 0
+    assert memory.entries().keys() == before.keys() - {retired}
+
+
 def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(
         answering(home, json.dumps({"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}]}))
