@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import socket
+import stat
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -106,8 +108,7 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield listening
         return
-    if where.is_socket() and not where.is_symlink():
-        where.unlink()  # left by a page that was killed: no other one of this home runs
+    _remove_stale(where)
     before = os.umask(0o177)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -125,6 +126,19 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
                 where.unlink(missing_ok=True)
     finally:
         os.umask(before)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket on which nobody listens. Raises HostError if somebody does, or it is no socket."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise HostError(f"{path} is there and is not a socket: choose another --socket")
+    except OSError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        if other.connect_ex(str(path)) != errno.ECONNREFUSED:
+            raise HostError(f"somebody listens on {path}: choose another --socket")
+    path.unlink(missing_ok=True)
 
 
 def _link(base: str, token: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -178,6 +179,16 @@ def test_a_socket_is_for_its_user_alone(home: Path, tmp_path: Path) -> None:
         assert browser.get("/health", Host="evil.example").status == 403
         page.stop()
     assert not path.exists()
+
+
+def test_a_socket_on_which_somebody_listens_is_left_alone(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "other.sock"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        refused = run_cli("web", "--socket", str(path), "--home", str(home))
+    assert f"somebody listens on {path}: choose another --socket" in refused.stderr
+    assert path.is_socket()
 
 
 def test_it_listens_on_the_loopback_alone(page: Page) -> None:
