@@ -142,25 +142,27 @@ class Dreams:
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group, datetime.now(UTC))
-        made = [await self._tidy(snapshot, is_trial)]
+        said: Turns = {}
+        if self._uses.asker is not None:
+            said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)
+        made = [await self._tidy(snapshot, said, is_trial)]
         told = ""
         if self._infers and self._uses.asker is None:
             told = "no preferences are inferred: that takes a model"
         elif self._infers:
             try:
-                made.append(await self._infer(snapshot, is_trial))
+                made.append(await self._infer(snapshot, said, is_trial))
             except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         done = [each for each in made if each is not None]
         return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told, is_trial))
 
-    async def _tidy(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
+    async def _tidy(self, snapshot: Snapshot, said: Turns, is_trial: bool) -> Made | None:
         """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
         uses, group = self._uses, snapshot.group
         name = await uses.name_of(group, "dream-")
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
-        said = await anyio.to_thread.run_sync(newest_turns, uses, group)
         turns = {**feedback, **said}
         pairs, text, given = [], "", dict[str, str]()
         if uses.asker is not None:
@@ -184,11 +186,10 @@ class Dreams:
         turns = map(as_turn, read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
-    async def _infer(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
+    async def _infer(self, snapshot: Snapshot, turns: Turns, is_trial: bool) -> Made | None:
         """Make the second pass; None if nothing was said since the last one."""
         uses, group = self._uses, snapshot.group
         mark = uses.watermarks.of(inferred_file(group))
-        turns = await anyio.to_thread.run_sync(newest_turns, uses, group)
         newest = max((turn.at for turn in turns.values()), default=None)
         if newest is None or (mark is not None and mark.at is not None and newest <= mark.at):
             return None

@@ -313,15 +313,15 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
 
 def _why_protected(entry: Entry) -> str | None:
     """Return why only a person may change an entry, or None."""
-    until = entry.standing.valid_until
-    reasons = {
-        _A_PERSON: entry.by is None or entry.by == HUMAN,
-        _PINNED: entry.pinned,
-        f"it is valid until {until and show_time(until)}": until is not None,
-        f"it is the document {entry.name}": entry.name is not None,
-        f"it was said again {entry.reinforced} times": entry.reinforced >= _REINFORCED,
-    }
-    return next((why for why, is_so in reasons.items() if is_so), None)
+    if entry.by is None or entry.by == HUMAN:
+        return _A_PERSON
+    if entry.pinned:
+        return _PINNED
+    if entry.standing.valid_until is not None:
+        return f"it is valid until {show_time(entry.standing.valid_until)}"
+    if entry.name is not None:
+        return f"it is the document {entry.name}"
+    return f"it was said again {entry.reinforced} times" if entry.reinforced >= _REINFORCED else None
 
 
 def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:

@@ -68,6 +68,8 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             changed_at = path.lstat().st_mtime
             if is_wanted(name, changed_at) and (data := read_whole(path)) is not None:
                 yield Stored(name, proposal_in(data, group, name), "", changed_at)
+        except FileNotFoundError:
+            continue  # a person removed it meanwhile
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)
 
