@@ -57,6 +57,7 @@ TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
 # `forget` waits this long for other machines, then names those that have not reported.
 SETTLE_SECONDS = 60.0
+_MAX_LEFT: Final = 100  # reported places of one machine
 _FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
@@ -302,7 +303,7 @@ class Member:
                 writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, stream))
         except WorldFailed as error:
             left = [Residue(".", f"not looked through: {error}")]
-        self._clean, self._left = stream, [(one.file, one.form) for one in left]
+        self._clean, self._left = stream, [(one.file, one.form) for one in left[:_MAX_LEFT]]
         log.info("cluster.forgot", home=self.names.identity, left=len(left))
 
     def _begin_with_snapshot(self, servers: Servers) -> None:

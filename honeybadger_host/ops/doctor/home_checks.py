@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
-from honeybadger_agent.wording import count_of, in_words, listed
+from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
@@ -206,7 +206,7 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 def entries(home: Path) -> Iterator[Finding]:
     """Find files among the entries that are not entries: the host skips them."""
-    good, files = 0, EntryFiles(home)
+    good, bad, files = 0, 0, EntryFiles(home)
     for group in groups_in(home):
         for folder in files.folders(group):
             for name in names_in(home / folder):
@@ -217,8 +217,13 @@ def entries(home: Path) -> Iterator[Finding]:
                     parse_entry(read_whole(home / file) or b"", file)
                     good += 1
                 except (ValueError, WorldFailed) as error:
-                    what = f"{printable(file)}: {printable(str(error))}"
-                    yield warning("entries", what, "mend, move or remove it")
+                    bad += 1
+                    if bad <= MAX_NAMED:
+                        what = f"{printable(file)}: {printable(str(error))}"
+                        yield warning("entries", what, "mend, move or remove it")
+    if bad > MAX_NAMED:
+        what = f"{count_of(bad - MAX_NAMED, 'more file is', 'more files are')} not entries"
+        yield warning("entries", what, "mend these first")
     yield ok("entries", f"{good} can be served")
 
 
