@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,7 +102,6 @@ def log_(
 ) -> None:
     """Print who changed what when, newest first."""
     from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
-    from honeybadger_host.ops.gist import gist_of
 
     folder = home_of(home)
     if group is not None:
@@ -118,12 +117,18 @@ def log_(
         turns = read_turns_behind(journal, rows)
         print_json([_told(row, turns.get(row.seq)) for row in rows])
         return
-    width = max((len(row.kind) for row in rows), default=0)
-    for row in rows:
-        print(f"{row.seq:>8}  {moment(row.at)}  {row.sender:16}  {row.kind:{width}}  {row.file}  {gist_of(row)}")
+    print_lines(_lines_of(rows))
     if not rows:
         is_any = wanted == LogFilter(group)
         print(f"nothing was changed in {group or 'this home'} yet" if is_any else "no change is like that")
+
+
+def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
+    from honeybadger_host.ops.gist import gist_of
+
+    width = max((len(row.kind) for row in rows), default=0)
+    for row in rows:
+        yield f"{row.seq:>8}  {moment(row.at)}  {row.sender:16}  {row.kind:{width}}  {row.file}  {gist_of(row)}"
 
 
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
@@ -251,9 +256,25 @@ def forget(
     asked_in = inbox_group(folder) if is_shared else group
     payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
     result = asked_of(call, folder, asked_in, "forget", payload)
-    tell(result, _forgotten(result), as_json=as_json)
+    would_go = _would_go(folder, group, wanted) if dry_run and not as_json else ()
+    tell(result, [*_forgotten(result), *would_go], as_json=as_json)
     if result["left"]:
         raise SystemExit(1)
+
+
+def _would_go(folder: Path, group: str, wanted: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
+    from honeybadger_agent.wire import Forget
+    from honeybadger_host.journal.forgetting import find
+    from honeybadger_host.journal.reader import read_change
+    from honeybadger_host.ops.forget_plan import plan_of
+
+    journal = journal_of(folder)
+    found = sorted(find(journal, plan_of(folder, journal, group, Forget.model_validate(wanted))).rows, reverse=True)
+    read = (read_change(journal, seq) for seq in found[:MAX_NAMED])
+    yield from _lines_of([row for row in read if row is not None])
+    if len(found) > MAX_NAMED:
+        yield f"{len(found) - MAX_NAMED} older changes"
 
 
 def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:

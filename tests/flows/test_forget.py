@@ -466,7 +466,9 @@ def test_what_every_group_reads_is_forgotten(home: Path, make_host: HostFactory,
     settle(home)
     stranger.do("c", "get_context")
     forget_global = ("forget", "global", "--text", "third barrel")
-    assert "would go: " in cli_text(*forget_global, "--dry-run", home=home)
+    would = cli_text(*forget_global, "--dry-run", home=home)
+    assert "would go: " in would
+    assert re.search(r"human .*groups/global/memory/house/key.json .*third barrel", would), would  # as `log` prints it
     left = cli_text("forget", "main", "--text", "third barrel", home=home, code=1).replace(
         "LEFT: data/journal.db-wal", ""
     )
