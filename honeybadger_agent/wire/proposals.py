@@ -1,5 +1,6 @@
 """Proposals of curation, and the operator's decisions about them."""
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -105,3 +106,25 @@ def is_copied(operation: Mapping[str, Any]) -> bool:
     """Return whether a shown operation waits, passes every gate and needs no person."""
     is_free = not operation.get("waits") and operation["state"] == "waiting"
     return is_free and not operation.get("gates", {}).get("failed")
+
+
+def changed_lines(operation: Mapping[str, Any], before: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the lines that a shown operation takes out of memory, and those that it writes.
+
+    An `add` and a `refine` leave the texts of their sources as they are; a `refine` writes labels.
+
+    Args:
+        before: see `ProposalRow`.
+    """
+    result, write = operation.get("result"), operation.get("write") or {}
+    if operation["op"] == "refine":
+        labels = {name: operation.get(name) or () for name in ("category", "tags", "aliases")}
+        shown = {name: value if isinstance(value, str) else ", ".join(value) for name, value in labels.items()}
+        return [], [f"{name}: {value}" for name, value in shown.items() if value]
+    if operation["op"] == "add":
+        return [], (result or "").splitlines()
+    if write and result is None and write["type"] != "delete_memory":  # it changes labels, or many things
+        asked = write["payload"].get("operations", [write["payload"]])
+        return [], [json.dumps(each, ensure_ascii=False) for each in asked]
+    old = [line for name in operation.get("sources", ()) for line in before.get(name, f"({name})").splitlines()]
+    return old, (result or "").splitlines()

@@ -182,11 +182,11 @@ def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
 
 def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of an operation: title, difference, evidence, gates."""
+    from honeybadger_agent.wire.proposals import changed_lines
+
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
-    old = [line for source in operation.get("sources", []) for line in before.get(source, f"({source})").splitlines()]
-    new = (operation.get("result") or "").splitlines()
-    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[3:]:
+    for line in list(difflib.unified_diff(*changed_lines(operation, before), lineterm="", n=1))[3:]:
         yield "   " + paint(line, _COLOURS[line[0]]) if line[0] in _COLOURS else f"   {line}"
     evidence = operation.get("evidence", [])
     if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when

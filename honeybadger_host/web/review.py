@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
-from honeybadger_agent.wire.proposals import UNDECIDED, is_copied
+from honeybadger_agent.wire.proposals import UNDECIDED, changed_lines, is_copied
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
@@ -99,8 +99,7 @@ def _read(request: Request, group: str, name: str) -> ProposalRow:
 
 
 def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
-    old = [line for source in operation.get("sources", ()) for line in before.get(source, f"({source})").splitlines()]
-    new = (operation.get("result") or "").splitlines()
+    old, new = changed_lines(operation, before)
     lines = compared(old, new)
     if lines is None:
         lines = [*(("-", line) for line in old), *(("+", line) for line in new)]

@@ -208,6 +208,9 @@ def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, h
     before = memory.entries()
     (proposal,) = memory.dream()["proposals"]
     assert proposal["applied"] == 2, proposal["operations"]
+    shown = cli_text("review", "show", "main", proposal["id"], home=home)
+    assert "+aliases: chat" in shown
+    assert not any(f"-{text}" in shown for text in (RENT, "The cat", "The dog"))
     now = memory.entries()
     (joined,) = now.keys() - before.keys()
     assert now[joined]["content"] == f"{RENT}\n{ALWAYS}"
