@@ -45,11 +45,6 @@ MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-def asking_subject(home: str) -> str:
-    """Return the beginning of the subjects of requests to a home's owner; `.<group>.<sender>` follows."""
-    return f"hb.{home}.ask"
-
-
 def credentials_of(path: str) -> dict[str, Any]:
     """Return the options of a connection with a file: credentials with a JWT, or the seed of a key.
 
@@ -134,12 +129,7 @@ class Place:
 
     @property
     def subject(self) -> str:
-        return f"{asking_subject(self.home)}.{self.group}.{self.sender}"
-
-    @property
-    def inbox(self) -> str:
-        """Return the subject of replies, before a dot and an unguessable part: only this sender may read there."""
-        return f"{REPLY_PREFIX}{self.group}.{self.sender}"
+        return f"hb.{self.home}.ask.{self.group}.{self.sender}"
 
     def options(self) -> dict[str, Any]:
         """Return the options of a connection. Raises NoMailbox if a name or the file cannot be used."""
@@ -156,7 +146,9 @@ class Place:
             raise NoMailbox(str(error)) from None
         except (OSError, ValueError) as error:
             raise NoMailbox(f"credentials {self.credentials} cannot be used: {error}") from None
-        return {"servers": self.servers.split(","), "inbox_prefix": self.inbox, **key}
+        # Replies come there, before a dot and an unguessable part: only this sender may read them.
+        inbox = f"{REPLY_PREFIX}{self.group}.{self.sender}"
+        return {"servers": self.servers.split(","), "inbox_prefix": inbox, **key}
 
 
 class Waiting(Protocol):

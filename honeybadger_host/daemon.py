@@ -74,7 +74,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
             if not member.own():
                 return
             _run(home, settings, metrics, _passing(member, passed), member)
-            is_moved = not member.is_stopping
+            is_moved = not member.stopping.is_set()
 
 
 def _passing(member: Member, passed: Callable[[str], None]) -> Callable[[str], None]:
@@ -180,7 +180,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                         tasks.start_soon(_end_when_moved, member, stopping)
                     await stopping.wait()
                     host.pipeline.stop_accepting()
-                    if member is None or member.is_stopping:
+                    if member is None or member.stopping.is_set():
                         notify("STOPPING=1")
                     await _shut_down(host)
                 finally:
@@ -193,7 +193,7 @@ async def _stop_at_signal(signals: AsyncIterator[signal.Signals], member: Member
     async for number in signals:
         log.info("host.stopping", signal=signal.Signals(number).name)
         if member is not None:
-            member.stop()
+            member.stopping.set()
         stopping.set()
 
 

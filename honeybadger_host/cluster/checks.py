@@ -54,7 +54,6 @@ def cluster(home: Path) -> Iterator[Finding]:
     except (HostError, Unreachable) as error:
         what = f"no server, or no majority of them, answers: {error}"
         yield Finding("cluster", "problem", what, "start them: nothing is answered until most of them run")
-        return
 
 
 def _servers(settings: Cluster) -> Iterator[Finding]:
@@ -74,7 +73,8 @@ def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
         yield Finding("shared log", "problem", f"{stream}: {why}", "start the servers; see docs/machines.md")
         return
     others = info.get("cluster", {}).get("replicas") or []
-    behind = [f"{one['name']} is {'offline' if one.get('offline') else 'behind'}" for one in others if not _is_up(one)]
+    behind = [f"{one['name']} is offline" for one in others if one.get("offline")]
+    behind += [f"{one['name']} is behind" for one in others if not (one.get("offline") or one.get("current"))]
     replicas = info["config"]["num_replicas"]
     if behind:
         yield Finding("shared log", "problem", f"{stream}: {', '.join(behind)}", "start it, or look at its log")
@@ -83,10 +83,6 @@ def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
         yield Finding("shared log", "warning", what, f"with three servers: nats stream edit {stream} --replicas=3")
     else:
         yield Finding("shared log", "ok", f"{stream} has {replicas} replicas, all current")
-
-
-def _is_up(replica: Mapping[str, Any]) -> bool:
-    return bool(replica.get("current")) and not replica.get("offline")
 
 
 def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:

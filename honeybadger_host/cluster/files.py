@@ -82,12 +82,8 @@ def place_files(home: Path, journal: Path) -> int:
             elif _place(home, past, wanted.text if wanted.is_there else None, stamp):
                 written.append(path_in(home, past.file))
         sync_all(written, home)
-    except OSError as error:
-        raise HomeError(
-            f"{error.filename}: {error.strerror}: the files of the home cannot be brought up to date"
-        ) from None
-    except WorldFailed as error:
-        raise HomeError(f"{error}; the files of the home cannot be brought up to date") from None
+    except (OSError, WorldFailed) as error:
+        raise HomeError(f"the files of the home cannot be brought up to date: {error}") from None
     with closing(connect(journal)) as writer, transaction(writer, journal) as connection:
         write_marks(connection, Marks(last, unsettled), read_marks(connection))
         connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))

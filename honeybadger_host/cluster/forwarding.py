@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -55,30 +55,28 @@ REQUESTS_PER_SECOND = 100.0
 
 
 class Forwarding:
-    """Carries the requests in the inboxes of this machine to the owner, until it is closed.
+    """Carries the requests in the inboxes of this machine to the owner.
 
     File events name the folders to look into at once. All folders are looked into every second.
     """
 
     def __init__(self, home: Path, servers: Servers, names: Names, *, watches: bool) -> None:
-        """Begin."""
         self._servers, self._asking = servers, names.subject("ask")
         self._spool = Spool(home / "data" / "ipc", senders=None)
         self._carrier = Carrier(servers.client, self._look, _NET_SECONDS)
         self._taken: dict[Key, tuple[Inbox, str]] = {}
-        self._has_new = asyncio.Event()
-        """Set when there may be a new inbox."""
+        self._has_new = asyncio.Event()  # set when there may be a new inbox
         self._watcher = Watcher(self._hint) if HAS_INOTIFY and watches else None
         if self._watcher is not None:
             self._spool.listen = self._watcher.listen
-        self._tasks = [servers.start(self._carrier.run()), servers.start(self._sweep())]
 
-    def close(self) -> None:
-        """Stop; requests under way are sent again at the next start."""
-        for task in self._tasks:
-            self._servers.cancel(task)
-        if self._watcher is not None:
-            self._watcher.close()
+    async def run(self) -> None:
+        """Carry until it is cancelled; requests under way are sent again at the next start."""
+        try:
+            await asyncio.gather(self._carrier.run(), self._sweep())
+        finally:
+            if self._watcher is not None:
+                self._watcher.close()
 
     def _hint(self, folder: str, _: str) -> None:
         """Look into a folder. The watcher's thread."""
@@ -168,7 +166,7 @@ class Answering:
     """Gives the host of this machine, which owns the home, the requests of other machines, and sends the replies.
 
     Args:
-        known: says whether closed mode serves a sender; None: every sender is served.
+        senders: those that closed mode serves; None: every sender is served.
         per_second: average number of requests of a sender in a second; 0: `REQUESTS_PER_SECOND`.
     """
 
@@ -177,21 +175,16 @@ class Answering:
         home: Path,
         servers: Servers,
         names: Names,
-        known: Callable[[str, str], bool] | None = None,
+        senders: SenderList | None = None,
         per_second: float = 0,
     ) -> None:
-        """Begin."""
         per_second = per_second or REQUESTS_PER_SECOND
         self._buckets = Buckets(per_second, per_second * BURST_SECONDS)
-        self._home, self._servers, self._names, self._known = home, servers, names, known
-        self._taken: dict[tuple[str, str, str], _Taken] = {}
-        """Requests by group, sender and id."""
-        self._task = servers.start(self._run())
+        self._home, self._servers, self._names, self._senders = home, servers, names, senders
+        self._taken: dict[tuple[str, str, str], _Taken] = {}  # requests by group, sender and id
 
-    def close(self) -> None:
-        self._servers.cancel(self._task)
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Answer until it is cancelled."""
         subscription = await self._servers.client.subscribe(f"{self._names.subject('ask')}.*.*", cb=self._take)
         try:
             await asyncio.Event().wait()
@@ -211,10 +204,8 @@ class Answering:
             checked_id(request_id)
             if box not in (REQUESTS, TURNS):
                 raise BadName(f"{box!r} is not a box")
-            if not message.reply.startswith(REPLY_PREFIX):
-                raise BadName(
-                    f"{message.reply!r} is not where replies go"
-                )  # the owner may publish there, even to the log
+            if not message.reply.startswith(REPLY_PREFIX):  # the owner may publish there, even to the log
+                raise BadName(f"{message.reply!r} is not where replies go")
             self._put(inbox, request_id, message)
         except Refusal as refusal:
             await self._servers.client.publish(message.reply, wire.dump_error(request_id, refusal))
@@ -230,9 +221,12 @@ class Answering:
             if taken is not None and taken.task is not None:
                 why = f"another request with the id {request_id} is not answered yet: take another id"
                 raise Refusal("conflict", why, field="id")
-            if self._known is not None and not self._known(*who):
-                why = f"the home is closed and does not know {who[1]} in {who[0]}: `honeybadger-host sender add` there"
-                raise Refusal("forbidden", why)
+            if self._senders is not None:
+                with contextlib.suppress(SettingsError):  # the sweep logs it
+                    self._senders.refresh()
+                if who not in self._senders.current:
+                    why = f"the home is closed and does not know {inbox.sender} in {inbox.group}: "
+                    raise Refusal("forbidden", f"{why}`honeybadger-host sender add` there")
             if len(message.data) > MOST_BYTES:
                 raise Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which go to no other machine")
             if self._buckets.take(who, now):
@@ -273,15 +267,3 @@ class Answering:
             del self._taken[key]
             with contextlib.suppress(OSError), contextlib.closing(open_box(inbox)) as opened:
                 opened.remove_reply(f"{key[2]}{SUFFIX}")
-
-
-def registered(home: Path) -> Callable[[str, str], bool]:
-    """Return a function that says whether closed mode lists a sender of a group now. Raises SettingsError."""
-    senders = SenderList(home)
-
-    def is_known(group: str, sender: str) -> bool:
-        with contextlib.suppress(SettingsError):  # the sweep logs it
-            senders.refresh()
-        return (group, sender) in senders.current
-
-    return is_known

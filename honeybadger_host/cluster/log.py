@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+import orjson
 import structlog
 
 from honeybadger_host.cluster.records import (
@@ -33,7 +34,6 @@ from honeybadger_host.cluster.records import (
     Record,
     Statement,
     diverged,
-    dump_owner,
     dump_statements,
     read_kept,
     whole_record,
@@ -150,24 +150,20 @@ class Log:
         epoch: with which this machine owns the home; 0: it does not.
     """
 
-    servers: Servers
-    """Set by each new connection."""
+    servers: Servers  # set by each new connection
 
     def __init__(self, names: Names, position: Position, lost: Callable[[str], None] = lambda why: None) -> None:
         self.names, self.position = names, position
         self.last = self.end = position.seq
         self.epoch = 0
         self._token = secrets.token_hex(8)
-        self._behind = ""
-        """The subject of the last message; empty: it is gone."""
-        self.failed = ""
-        """Why nothing more may be appended."""
+        self._behind = ""  # the subject of the last message; empty: it is gone
+        self.failed = ""  # why nothing more may be appended
         self._lost = lost
         self._parts: list[Message] = []
         self._lock = threading.Lock()
         self._looked_at = time.monotonic()
-        self._short_since: float | None = None
-        """Since when the log has ended before this journal, as far as the servers say."""
+        self._short_since: float | None = None  # since when the log has ended before this journal, as servers say
 
     @property
     def subject(self) -> str:
@@ -216,13 +212,12 @@ class Log:
         """Return the error for a log that is missing or ends before this journal does."""
         now = time.monotonic()
         self._short_since = self._short_since or now
+        said = f"there is no log of the home {self.names.identity}" if end is None else f"the log ends at {end[1]}"
         if now - self._short_since < LOST_SECONDS:
-            return Unreachable("there is no log of this home" if end is None else f"the log ends at {end[1]} there")
-        if end is None:
-            return JournalError(f"the servers have no log of the home {self.names.identity}: see docs/machines.md")
+            return Unreachable(f"{said} there")
         return JournalError(
-            f"the shared log ends at {end[1]}, this journal has {self.last}: it was begun anew, or the servers lost "
-            "what they had taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
+            f"{said} on the servers, this journal has {self.last}: the log was begun anew, or they lost what they had "
+            "taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
         )
 
     # --------------------------------------------------------------------------------------------------- appending
@@ -238,7 +233,7 @@ class Log:
         last = self.servers.message(self.names.stream, self.last) if self.last else None
         self._behind = last.subject if last else ""
         try:
-            self._append(dump_owner(node), epoch=0)
+            self._append(orjson.dumps(node), epoch=0)
         except NotOurs:
             return False
         self.epoch = self.last

@@ -74,56 +74,38 @@ class State:
         return cls(**{name: value for name, value in orjson.loads(data).items() if name in known})
 
 
-class Presence:
-    """Answers for this machine until it is closed.
+async def answer_for(
+    servers: Servers, names: Names, state: Callable[[], State], hand_over: Callable[[str], None]
+) -> None:
+    """Answer for this machine until the connection is closed.
+
+    The servers keep its name, so that `status` can say when it is missing.
 
     Args:
-        state: called on another thread.
+        state: of this machine now.
         hand_over: called with the name of the next owner.
     """
 
-    def __init__(
-        self, servers: Servers, names: Names, state: Callable[[], State], hand_over: Callable[[str], None]
-    ) -> None:
-        """Begin. The servers keep this machine's name, so that `status` can say when it is missing."""
-        self._servers, self._names, self._state, self._hand_over = servers, names, state, hand_over
-        self._task = servers.start(self._run())
+    async def tell(message: Msg) -> None:
+        await message.respond(orjson.dumps(asdict(state())))
 
-    def close(self) -> None:
-        self._servers.cancel(self._task)
+    async def move(message: Msg) -> None:
+        if state().epoch:
+            hand_over(message.data.decode())
+            await message.respond(b"")
 
-    async def _run(self) -> None:
-        client = self._servers.client
-        subscriptions = [
-            await client.subscribe(self._names.subject("who"), cb=self._tell),
-            await client.subscribe(EVERYBODY, cb=self._tell),
-            await client.subscribe(self._names.subject("move"), cb=self._move),
-        ]
-        try:
-            while True:
-                await self._say_name()
-                await asyncio.sleep(_SAID_SECONDS)
-        finally:
-            for subscription in subscriptions:
-                await subscription.unsubscribe()
-
-    async def _say_name(self) -> None:
-        """Publish this machine's name, which the servers keep."""
-        node = self._state().node
+    for subject in (names.subject("who"), EVERYBODY):
+        await servers.client.subscribe(subject, cb=tell)
+    await servers.client.subscribe(names.subject("move"), cb=move)
+    while True:
+        node = state().node
         place = ":".join(place_of(node))  # a machine that joins again in this folder replaces its old name
-        subject = f"{self._names.subject('machine')}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+        subject = f"{names.subject('machine')}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
         try:
-            await self._servers.client.jetstream().publish(subject, node.encode())
+            await servers.client.jetstream().publish(subject, node.encode())
         except (nats.errors.Error, OSError) as error:
             log.debug("cluster.name_not_kept", error=str(error))
-
-    async def _tell(self, message: Msg) -> None:
-        await message.respond(orjson.dumps(asdict(self._state())))
-
-    async def _move(self, message: Msg) -> None:
-        if self._state().epoch:
-            self._hand_over(message.data.decode())
-            await message.respond(b"")
+        await asyncio.sleep(_SAID_SECONDS)
 
 
 def present(servers: Servers, names: Names) -> list[State]:
@@ -230,17 +212,14 @@ class Home:
 
 def all_homes(servers: Servers) -> list[Home]:
     """Return the homes that have a log on the servers, by their identities. Raises Unreachable."""
-    found = {identity: Home(identity) for identity in sorted(_identities(servers))}
+    identities = {name.split("_")[1] for name in servers.streams("HB_", ALL_LOGS)}
+    found = {identity: Home(identity) for identity in sorted(identities)}
     for state in map(State.load, servers.ask_all(EVERYBODY)):
         if state.home in found:
             found[state.home].machines[machine_of(state.node)] = state
     for home in found.values():
         home.order = preferred(servers, Names(home.identity))
     return [*found.values()]
-
-
-def _identities(servers: Servers) -> set[str]:
-    return {name.split("_")[1] for name in servers.streams("HB_", ALL_LOGS)}
 
 
 def preferred(servers: Servers, names: Names) -> list[str]:

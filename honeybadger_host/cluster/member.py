@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import closing, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +20,10 @@ import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
-from honeybadger_host.cluster.forwarding import Answering, Forwarding, registered
+from honeybadger_host.cluster.forwarding import Answering, Forwarding
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Committing, Log, Purged, read_place
-from honeybadger_host.cluster.machines import Presence, State, is_turn, missing, present
+from honeybadger_host.cluster.machines import State, answer_for, is_turn, missing, present
 from honeybadger_host.cluster.records import (
     CLEAN,
     SCHEMA_HEADER,
@@ -45,6 +46,7 @@ from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.residue import Residue
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
+from honeybadger_host.spool.senders import SenderList
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
@@ -58,7 +60,6 @@ LOOK_SECONDS = 10.0
 # `forget` waits this long for other machines, then names those that have not reported.
 SETTLE_SECONDS = 60.0
 _MAX_LEFT: Final = 100  # reported places of one machine
-_FOLD_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -78,37 +79,25 @@ class Member:
         """Lock the home and read how far its journal has come. Raises HostError."""
         check_home(home)
         self.home = home
-        self._settings, self._notify, self._metrics = settings.cluster, notify, metrics
-        self._ipc, self._limits = settings.ipc, settings.limits
+        self._settings, self._notify, self._metrics = settings, notify, metrics
         self._path = home / JOURNAL_FILE
         self.lock = HomeLock(home)
-        self._writer: sqlite3.Connection | None = None
-        """To the journal, while this machine follows."""
+        self._writer: sqlite3.Connection | None = None  # to the journal, while this machine follows
         self._servers: Servers | None = None
+        self._asked: Servers | None = None  # for requests alone, so that they do not delay the lease
         self._renewing: Renewing | None = None
-        self._forwarding: Forwarding | None = None
-        self._asked: Servers | None = None
-        """The connection for requests, separate so that they do not delay the lease."""
-        self._answering: Answering | None = None
-        self._presence: Presence | None = None
-        self._stopping = threading.Event()
+        self._forwarding: Future[None] | None = None
+        self.stopping = threading.Event()
         self._lost, self._moving = Future[None](), Future[None]()
         self._serves = False
-        self.following = ""
-        """The next owner, if the operator asked to move the home."""
-        self._folded_at = self._begun_at = time.monotonic()
+        self.following = ""  # the next owner, if the operator asked to move the home
+        self._begun_at = time.monotonic()
         self._counters = Counters()
-        self._owner = ""
-        """The machine that this one follows."""
+        self._owner = ""  # the machine that this one follows
         self._lease = Watched()
-        self._lost_plans: list[Forgetting] | None = None
-        """Texts forgotten since the journal that a snapshot replaced."""
-        self._trimming = threading.Thread(target=self._trim, name="trim", daemon=True)
+        self._lost_plans: list[Forgetting] | None = None  # texts forgotten since the journal that a snapshot replaced
         self._shortening = threading.Lock()
-        self._has_snapshot = False
-        """Whether the servers have a current snapshot, as far as this owner knows."""
-        self._clean, self._left = 0, list[tuple[str, str]]()
-        """See `State`."""
+        self._clean, self._left = 0, list[tuple[str, str]]()  # see `State`
         try:
             self.names, position, self.node = read_place(self._path)
             self.log = Log(self.names, position, self._note_lost)
@@ -121,7 +110,7 @@ class Member:
 
     def own(self) -> bool:
         """Follow until this machine owns the home; False: it was told to end. Raises HostError."""
-        before = {number: signal.signal(number, lambda *_: self._stopping.set()) for number in _SIGNALS}
+        before = {number: signal.signal(number, lambda *_: self.stopping.set()) for number in _SIGNALS}
         try:
             with translating(self._path):
                 self._follow()
@@ -132,10 +121,10 @@ class Member:
                 self._writer.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if self._stopping.is_set():
+        if self.stopping.is_set():
             self.lock.release()
             log.info("host.stopped")
-        return not self._stopping.is_set()
+        return not self.stopping.is_set()
 
     def _follow(self) -> None:
         """Follow until this machine owns the home, or must stop."""
@@ -143,18 +132,18 @@ class Member:
         pings, pinged_at = watchdog_seconds(), 0.0
         reached_at, is_purged = time.monotonic(), False
         threading.Thread(target=self._report, name="report", daemon=True).start()
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             if pings is not None and time.monotonic() > pinged_at + pings / 3:
                 self._notify("WATCHDOG=1")
                 pinged_at = time.monotonic()
             try:
                 if self._servers is None:
-                    self._servers = Servers(self._settings.urls, self._settings.credentials)
+                    self._servers = Servers(self._settings.cluster.urls, self._settings.cluster.credentials)
                     self.log.servers = self._servers
-                    self._presence = Presence(self._servers, self.names, self.state, self._hand_over)
-                    if not self._ipc.closed:
-                        watches = self._ipc.watch
-                        self._forwarding = Forwarding(self.home, self._servers, self.names, watches=watches)
+                    self._servers.start(answer_for(self._servers, self.names, self.state, self._hand_over))
+                    if not self._settings.ipc.closed:
+                        forwarding = Forwarding(self.home, self._servers, self.names, watches=self._settings.ipc.watch)
+                        self._forwarding = self._servers.start(forwarding.run())
                 if is_purged:
                     self._begin_with_snapshot(self._servers)
                     is_purged = False
@@ -179,7 +168,7 @@ class Member:
                 if self._owner != _UNKNOWN:
                     self._owner = _UNKNOWN
                     log.warning("cluster.waiting", error=str(error), now_what="look at the servers of the cluster")
-                self._stopping.wait(_PAUSE_SECONDS)
+                self.stopping.wait(_PAUSE_SECONDS)
 
     def _open_journal(self, servers: Servers) -> sqlite3.Connection:
         """Open the journal, and bring it forward to the schema of this version.
@@ -194,6 +183,7 @@ class Member:
                 raise foreign_schema(schema)
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
+        writer.execute("PRAGMA wal_autocheckpoint = 1000")
         keep_before(writer, self._path)
         bring_forward(writer, self._path)
         self._clean = read_kept(writer).clean
@@ -203,40 +193,36 @@ class Member:
 
     def _report(self) -> None:
         """Write the status of a machine that follows, and its metrics, each second."""
-        while self._renewing is None:
-            self._write_status()
-            if self._stopping.wait(STATUS_SECONDS):
-                return
-
-    def _write_status(self) -> None:
-        status = {
-            "version": __version__,
-            "pid": os.getpid(),
-            "started_at": self._counters.started_at,
-            "uptime_seconds": round(time.monotonic() - self._begun_at, 1),
-            "written_at": time.time(),
-            "mode": FOLLOWS,
-            "cluster": {"owner": self._owner, **asdict(self.state())},
-            "resident_bytes": resident_bytes(),
-            "log": recent_events(),
-        }
-        try:
-            write_status(self.home, status)
-            if self._metrics is not None:
-                self._metrics.publish(status, self._counters)
-        except OSError as error:
-            log.debug("status.failed", error=str(error))  # a full disk stops nobody who follows
+        while self._renewing is None and not self.stopping.is_set():
+            status = {
+                "version": __version__,
+                "pid": os.getpid(),
+                "started_at": self._counters.started_at,
+                "uptime_seconds": round(time.monotonic() - self._begun_at, 1),
+                "written_at": time.time(),
+                "mode": FOLLOWS,
+                "cluster": {"owner": self._owner, **asdict(self.state())},
+                "resident_bytes": resident_bytes(),
+                "log": recent_events(),
+            }
+            try:
+                write_status(self.home, status)
+                if self._metrics is not None:
+                    self._metrics.publish(status, self._counters)
+            except OSError as error:
+                log.debug("status.failed", error=str(error))  # a full disk stops nobody who follows
+            self.stopping.wait(STATUS_SECONDS)
 
     def _disconnect(self) -> None:
-        """Close the connection, so that the next round makes another: this one may be broken."""
-        for work in (self._forwarding, self._presence, self._asked, self._servers):
-            if work is not None:
-                work.close()
-        self._forwarding = self._presence = self._asked = self._servers = None
+        """Close the connections, so that the next round makes others: these may be broken."""
+        for servers in (self._asked, self._servers):
+            if servers is not None:
+                servers.close()
+        self._forwarding = self._asked = self._servers = None
 
     def _take_over(self, servers: Servers, writer: sqlite3.Connection) -> bool:
         """Try to own the home; return whether this machine does. Raises Unreachable, Purged, HostError."""
-        asked = self._asked = self._asked or Servers(self._settings.urls, self._settings.credentials)
+        asked = self._asked = self._asked or Servers(self._settings.cluster.urls, self._settings.cluster.credentials)
         self._catch_up(writer)  # before the claim keeps other machines from asking; it also shows that there is a log
         if not claim(servers, self.names, self.node, self._lease.lapsed):
             return False
@@ -249,13 +235,14 @@ class Member:
             return False
         self._renewing = Renewing(self.log, self.node, now)
         self._apply(writer, [])
-        self.shared = Committing(self.log, self._settle)
+        self.shared = Committing(self.log, partial(self._settle, servers, asked))
         placed = place_files(self.home, self._path)
-        self._trimming.start()
+        threading.Thread(target=self._trim, args=(servers,), name="trim", daemon=True).start()
         if self._forwarding is not None:
-            self._forwarding.close()
-        known = registered(self.home) if self._ipc.closed else None
-        self._answering = Answering(self.home, asked, self.names, known, self._limits.requests_per_second)
+            servers.cancel(self._forwarding)
+        senders = SenderList(self.home) if self._settings.ipc.closed else None
+        answering = Answering(self.home, asked, self.names, senders, self._settings.limits.requests_per_second)
+        asked.start(answering.run())
         log.info("cluster.owns", home=self.names.identity, epoch=self.log.epoch, placed=placed, node=self.node)
         return True
 
@@ -276,9 +263,6 @@ class Member:
                     writing.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
             if records or self.log.epoch:  # we do not read our own epoch record
                 write_position(writing, position)
-        if time.monotonic() > self._folded_at + _FOLD_SECONDS:
-            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            self._folded_at = time.monotonic()
         if position.stream != self.log.position.stream:
             self._begin_clean(writer, position.stream, plans)
         self.log.position = position
@@ -343,14 +327,6 @@ class Member:
         self.following = following
         _finish(self._moving)
 
-    def stop(self) -> None:
-        """Stop following."""
-        self._stopping.set()
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
-
     def state(self) -> State:
         """Return the state of this machine. Any thread."""
         renewing = self._renewing
@@ -372,15 +348,14 @@ class Member:
         log.error("cluster.lost", home=self.names.identity, why=why)
         _finish(self._lost)
 
-    def _trim(self) -> None:
+    def _trim(self, servers: Servers) -> None:
         """Publish snapshots and shorten the log, until this machine stops. A thread of its own."""
-        pause = 0.0
-        while not self._stopping.wait(pause) and self._servers is not None and not self.log.failed:
-            pause = LOOK_SECONDS
+        while not (self.stopping.is_set() or self.log.failed):
             try:
-                self._shorten(self._servers)
+                self._shorten(servers)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")
+            self.stopping.wait(LOOK_SECONDS)
 
     def _shorten(self, servers: Servers) -> None:
         """Publish a snapshot if one is needed, and remove the log before it. Raises Unreachable, HostError."""
@@ -389,11 +364,9 @@ class Member:
             names = names._replace(first=here.stream)
             journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
             is_long = servers.bytes_of(names.stream) > TRIM_SHARE * journal_bytes
-            self._has_snapshot = self._has_snapshot or is_snapshot_current(servers, names)
-            if not is_long and self._has_snapshot and not ended_streams(servers, names, here):
+            if not is_long and is_snapshot_current(servers, names) and not ended_streams(servers, names, here):
                 return
             position = publish_snapshot(servers, names, self._path)
-            self._has_snapshot = True
             for stream in ended_streams(servers, names, position):
                 servers.remove_stream(stream)
                 log.info("cluster.removed", home=names.identity, stream=stream)
@@ -401,20 +374,16 @@ class Member:
                 servers.purge(names.stream, position.seq - 1)  # the last message stays: the next append names it
                 log.info("cluster.trimmed", home=names.identity, seq=position.seq)
 
-    def _settle(self) -> list[tuple[str, str]]:
+    def _settle(self, servers: Servers, asked: Servers) -> list[tuple[str, str]]:
         """See `SharedLog.settle`. Raises StorageFailed."""
         until, waiting = time.monotonic() + SETTLE_SECONDS, list[str]()
         self._look(self.log.position.stream, [])  # `forget` has scanned the owner's files before
-        self._stopping.wait(
-            3 * FETCH_SECONDS
-        )  # a follower reads the end of the stream in this time, else it needs the snapshot
+        self.stopping.wait(3 * FETCH_SECONDS)  # a follower that reads the end of the stream later needs the snapshot
         while True:
             try:
-                if self._asked is None or self._servers is None:
-                    raise StorageFailed(self.log.failed)
-                self._shorten(self._servers)
-                machines = present(self._asked, self.names)
-                waiting = missing(self._asked, self.names, machines)
+                self._shorten(servers)
+                machines = present(asked, self.names)
+                waiting = missing(asked, self.names, machines)
                 waiting += (one.node for one in machines if not one.epoch and one.clean < self.log.position.stream)
                 if not waiting:
                     return [(f"{one.node}: {file}", form) for one in machines for file, form in one.left]
@@ -425,10 +394,7 @@ class Member:
             time.sleep(_PAUSE_SECONDS)
 
     def close(self) -> None:
-        self._stopping.set()
-        for work in (self._forwarding, self._answering, self._presence):
-            if work is not None:
-                work.close()
+        self.stopping.set()
         if self._renewing is not None:
             self._renewing.close(self.following)
         for servers in (self._asked, self._servers):

@@ -16,7 +16,7 @@ from typing import Any, Final
 import nkeys
 
 from honeybadger_agent.mailbox import checked_name
-from honeybadger_agent.relay import REPLY_PREFIX, asking_subject, credentials_of
+from honeybadger_agent.relay import REPLY_PREFIX, credentials_of
 from honeybadger_host.cluster.files import place_files
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
@@ -35,6 +35,7 @@ from honeybadger_host.cluster.machines import (
 )
 from honeybadger_host.cluster.member import Member
 from honeybadger_host.cluster.records import (
+    CHAIN_HEADER,
     CLEAN,
     LOG_CHAIN,
     LOG_STREAM,
@@ -238,7 +239,7 @@ def owning(home: Path, settings: Settings) -> Iterator[SharedLog]:
 def _ask_for(member: Member, settings: Cluster) -> None:
     """Ask the owner for a home until it is this machine's."""
     with closing(Servers(settings.urls, settings.credentials)) as servers:
-        while not (member.state().epoch or member.is_stopping):
+        while not (member.state().epoch or member.stopping.is_set()):
             with suppress(Unreachable):  # the loop asks again
                 owner = holder(servers, member.names)
                 if owner not in (None, member.node):
@@ -259,19 +260,17 @@ def verify(home: Path, settings: Cluster) -> Position:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
         log = Log(names, Position(first - 1, "", names.first))
         log.servers = servers
+        ours = servers.message(names.stream, here.seq) if here.seq else None
+        if here.seq >= first and (ours is None or ours.headers[CHAIN_HEADER] != here.chain):
+            raise JournalError(f"the journal of this machine is not on the line of the shared log at {here.seq}")
         position = START if first == 1 else None
-        at_here = here.chain if here.seq in (0, first - 1) else ""
         try:
             for record in chain.from_iterable(log.read_to_end()):
                 if position is not None and position.behind(record.seq, record.data).chain != record.chain:
                     raise JournalError(f"record {record.seq} of the shared log does not follow the one before it")
                 position = Position(record.seq, record.chain)
-                if record.seq == here.seq:
-                    at_here = position.chain
         except Purged:
             raise JournalError("the log was trimmed meanwhile: verify again") from None
-        if at_here != here.chain:
-            raise JournalError(f"the journal of this machine is not on the line of the shared log at {here.seq}")
         return position or here
 
 
@@ -314,7 +313,7 @@ def agent_lines(public: str, identity: str, group: str, sender: str) -> list[str
     checked_name("sender", sender)
     return [
         f"{{ nkey: {public}, permissions: {{  # {sender} in {group}",
-        f'    publish: [ "{asking_subject(identity)}.{group}.{sender}" ]',
+        f'    publish: [ "{Names(identity).subject("ask")}.{group}.{sender}" ]',
         f'    subscribe: [ "{REPLY_PREFIX}{group}.{sender}.>" ]',
         "} }",
     ]

@@ -121,10 +121,6 @@ def _dump_bytes(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not a value of a statement")
 
 
-def dump_owner(node: str) -> bytes:
-    return orjson.dumps(node)
-
-
 def read_record(data: bytes) -> str | list[Statement]:
     """Return the statements of a record, or the new owner that it names. Raises JournalError."""
     try:

@@ -60,8 +60,8 @@ class Servers:
         self._thread.start()
         self.client = Client()
         self._js: JetStreamContext
-        self._said = ""
-        """The last error of the connection."""
+        self._said = ""  # the last error of the connection
+        self._work: list[Future[None]] = []
         try:
             self._call(self._connect(), _CONNECT_SECONDS)
         except BaseException as error:
@@ -74,7 +74,11 @@ class Servers:
 
     async def _connect(self) -> None:
         try:
-            options: dict[str, Any] = _credentials_of(self._credentials) if self._credentials else {}
+            options = credentials_of(self._credentials) if self._credentials else {}
+        except (OSError, ValueError) as error:
+            why = f"setting cluster.credentials: {self._credentials} cannot be used: {error}"
+            raise SettingsError(why) from None
+        try:
             await connect(self.client, servers=self._urls, error_cb=self._note_error, **options)
         except ValueError as error:
             raise self._wrong(str(error)) from None
@@ -103,12 +107,10 @@ class Servers:
             self._said = said
 
     def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * ANSWER_SECONDS) -> ResultT:
-        async def bounded() -> ResultT:
-            return await asyncio.wait_for(asked, seconds)
-
+        bounded = asyncio.wait_for(asked, seconds)
         try:
-            return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result(seconds + ANSWER_SECONDS)
-        except NotFoundError:
+            return asyncio.run_coroutine_threadsafe(bounded, self._loop).result(seconds + ANSWER_SECONDS)
+        except (NotFoundError, SettingsError, Unreachable):
             raise
         except APIError as error:
             if error.err_code in _WRONG_SEQUENCE:
@@ -117,8 +119,6 @@ class Servers:
         except (nats.errors.TimeoutError, TimeoutError) as error:
             # The servers do not answer a forbidden question: the connection has said why.
             raise Unreachable(f"no answer in time ({self._said or 'the connection reports no error'})") from error
-        except (SettingsError, Unreachable):
-            raise
         except Exception as error:  # a bug of the library counts as a missing answer
             raise Unreachable(f"{type(error).__name__}: {error}") from error
 
@@ -128,8 +128,9 @@ class Servers:
             self._loop.call_soon_threadsafe(call)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Future[None]:
-        """Start work on the connection's event loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Start work on the connection's event loop; it ends with the connection at the latest."""
+        self._work.append(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return self._work[-1]
 
     def cancel(self, work: Future[None]) -> None:
         """Cancel work that was started, and wait for its end."""
@@ -139,6 +140,8 @@ class Servers:
                 self._call(asyncio.sleep(0))
 
     def close(self) -> None:
+        for work in self._work:
+            self.cancel(work)
         with contextlib.suppress(Unreachable):
             self._call(self.client.close(), 2)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -198,13 +201,9 @@ class Servers:
 
     def ask(self, subject: str, data: bytes) -> bytes | None:
         """Return the answer, or None if nobody answers."""
-
-        async def asked() -> bytes | None:
-            with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                return (await self.client.request(subject, data, timeout=ANSWER_SECONDS)).data
-            return None
-
-        return self._call(asked())
+        with contextlib.suppress(Unreachable):
+            return self._call(self.client.request(subject, data, timeout=ANSWER_SECONDS)).data
+        return None
 
     def ask_all(self, subject: str, until: Callable[[bytes], bool] = lambda data: False) -> list[bytes]:
         """Return the answers that arrive soon; stop early at one for which `until` is true."""
@@ -293,11 +292,3 @@ def _told(error: APIError) -> str:
 
 def _is_refusal(said: str) -> bool:
     return "authorization" in said.lower()
-
-
-def _credentials_of(path: str) -> dict[str, Any]:
-    """Return the options to connect with a file of credentials. Raises SettingsError."""
-    try:
-        return credentials_of(path)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"setting cluster.credentials: {path} cannot be used: {error}") from None

@@ -126,16 +126,14 @@ def _compare(snapshot: Path, journal: Path) -> None:
 
 def _put_in_place(temporary: Path, journal: Path) -> None:
     with closing(connect(temporary)) as connection:
-        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
-        position, clean = read_kept(connection).position, 0
-        if position is not None:
-            clean = position.stream
-        node = new_name(journal.parent.parent)
+        position, node = read_kept(connection).position, new_name(journal.parent.parent)
+        clean = 0 if position is None else position.stream
         if journal.exists():
             with reading(journal) as here:
                 kept = read_kept(here)
             clean, node = kept.clean, kept.node
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(CLEAN, clean), (NODE, node)])
+        rows = [(FILES_BEHIND, 1), (CLEAN, clean), (NODE, node)]
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
     with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:
         os.fsync(fd)
     for end in ("-wal", "-shm"):

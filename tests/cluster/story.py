@@ -26,7 +26,7 @@ from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.relay import BOX_HEADER, ID_HEADER
 from honeybadger_host.cluster.lease import OWNERS
 from honeybadger_host.cluster.log import Log, Names, logs_of
-from honeybadger_host.cluster.records import Position, Record, dump_owner
+from honeybadger_host.cluster.records import Position, Record
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.documents.history import read_pasts, versions
 from honeybadger_host.errors import SettingsError
@@ -413,7 +413,7 @@ class Story:
         record = {"Hb-Epoch": "0", "Hb-Schema": str(SCHEMA_VERSION), "Hb-Chain": "0" * 64, "Hb-Part": "1/1"}
         asked = {BOX_HEADER: REQUESTS, ID_HEADER: "forged"}
         tried: dict[str, tuple[bytes, dict[str, str]]] = {
-            names.subjects.replace("*", "forger"): (dump_owner("forger"), record),
+            names.subjects.replace("*", "forger"): (b'"forger"', record),
             names.subject("owner"): (b"forger", {}),
             f"{names.subject('ask')}.{GROUPS[0]}.c0": (request("forged", content=FORGED), asked),
             f"$JS.API.STREAM.DELETE.{names.stream}": (b"", {}),
