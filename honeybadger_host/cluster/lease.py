@@ -43,7 +43,7 @@ def release(servers: Servers, names: Names, node: str, following: str = "") -> N
 
 
 def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0) -> bool:
-    held = servers.newest(OWNERS, names.subject("owner"))
+    held = servers.message(OWNERS, newest=names.subject("owner"))
     if held is not None and held.data not in (b"", node.encode()) and held.seq != lapsed:
         return False
     try:
@@ -55,7 +55,7 @@ def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0
 
 def holder(servers: Servers, names: Names) -> str | None:
     """Return the machine that holds the lease, or None. Raises Unreachable."""
-    held = servers.newest(OWNERS, names.subject("owner"))
+    held = servers.message(OWNERS, newest=names.subject("owner"))
     return None if held is None or not held.data else held.data.decode()
 
 
@@ -79,7 +79,7 @@ class Watched:
 
     def holder(self, servers: Servers, names: Names) -> str | None:
         """Return the machine that holds the lease, or None if nobody renewed it in time. Raises Unreachable."""
-        held, now = servers.newest(OWNERS, names.subject("owner")), time.monotonic()
+        held, now = servers.message(OWNERS, newest=names.subject("owner")), time.monotonic()
         if held is not None and held.data:
             if held.seq != self._seq:
                 self._seq, self._since = held.seq, now

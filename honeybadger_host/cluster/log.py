@@ -198,24 +198,18 @@ class Log:
 
     def _end(self) -> int:
         """Return the number of the last message. Raises Unreachable, Purged, JournalError."""
-        end = self.servers.end_of(self.names.stream)
-        if end is None and max(logs_of(self.servers, self.names).values(), default=0) > self.last + 1:
+        end, now = self.servers.end_of(self.names.stream), time.monotonic()
+        first = max(logs_of(self.servers, self.names).values(), default=0) if end is None else end[0]
+        if first > self.last + 1:
             raise Purged
-        if end is not None and end[0] > self.last + 1:
-            raise Purged
-        if end is None or end[1] < self.last:
-            raise self._short(end)
-        self._short_since, self.end = None, end[1]
-        return self.end
-
-    def _short(self, end: tuple[int, int] | None) -> Unreachable | JournalError:
-        """Return the error for a log that is missing or ends before this journal does."""
-        now = time.monotonic()
+        if end is not None and end[1] >= self.last:
+            self._short_since, self.end = None, end[1]
+            return self.end
         self._short_since = self._short_since or now
         said = f"there is no log of the home {self.names.identity}" if end is None else f"the log ends at {end[1]}"
         if now - self._short_since < LOST_SECONDS:
-            return Unreachable(f"{said} there")
-        return JournalError(
+            raise Unreachable(f"{said} there")
+        raise JournalError(
             f"{said} on the servers, this journal has {self.last}: the log was begun anew, or they lost what they had "
             "taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
         )
@@ -227,10 +221,10 @@ class Log:
 
         Raises Unreachable, StorageFailed; JournalError: another log ends there.
         """
-        ours = self.servers.message(self.names.stream, self.position.seq) if self.position.seq else None
+        ours = self.servers.message(self.names.stream, seq=self.position.seq) if self.position.seq else None
         if ours is not None and ours.headers[CHAIN_HEADER] != self.position.chain:
             raise diverged(self.position.seq)
-        last = self.servers.message(self.names.stream, self.last) if self.last else None
+        last = self.servers.message(self.names.stream, seq=self.last) if self.last else None
         self._behind = last.subject if last else ""
         try:
             self._append(orjson.dumps(node), epoch=0)
@@ -315,16 +309,14 @@ class Log:
 
     def _has(self, message: Message) -> bool:
         """Return whether the log has a message under its number, or nothing. Raises NotOurs, Unreachable."""
-        found = self.servers.message(self.names.stream, message.seq)
+        found = self.servers.message(self.names.stream, seq=message.seq)
         if found is None:
             end = self.servers.end_of(self.names.stream)
             if end is not None and end[1] < message.seq:
                 return False
-            found = self.servers.message(self.names.stream, message.seq)  # it may have arrived meanwhile
-        if found is None:
-            raise NotOurs(f"message {message.seq} is gone")
-        if not is_same(found, message):
-            raise NotOurs(f"message {message.seq} is another")
+            found = self.servers.message(self.names.stream, seq=message.seq)  # it may have arrived meanwhile
+        if found is None or not is_same(found, message):
+            raise NotOurs(f"message {message.seq} is gone or another")
         return True
 
 
@@ -335,7 +327,7 @@ def is_same(found: Message, message: Message) -> bool:
 
 def newest_epoch(servers: Servers, names: Names) -> int:
     """Return the epoch of the log's owner, as its newest message says; 0: the log is empty."""
-    found = servers.newest(names.stream, names.subjects)
+    found = servers.message(names.stream, newest=names.subjects)
     if found is None:
         return 0
     return int(found.headers[EPOCH_HEADER]) or found.seq

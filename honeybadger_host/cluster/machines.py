@@ -224,7 +224,7 @@ def all_homes(servers: Servers) -> list[Home]:
 
 def preferred(servers: Servers, names: Names) -> list[str]:
     """Return the machines of a home, the preferred one first; empty: no `balance` yet. Raises Unreachable."""
-    found = servers.newest(PLACES, names.subject("places"))
+    found = servers.message(PLACES, newest=names.subject("places"))
     return orjson.loads(found.data) if found is not None else []
 
 

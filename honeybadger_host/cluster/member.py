@@ -175,7 +175,7 @@ class Member:
 
         Raises JournalError, and nothing is changed: the log goes on with records of another one.
         """
-        newest = servers.newest(self.log.names.stream, self.log.names.subjects)
+        newest = servers.message(self.log.names.stream, newest=self.log.names.subjects)
         if newest is not None:
             schema = int(newest.headers[SCHEMA_HEADER])
             is_over = newest.seq == self.log.position.seq and self._lease.holder(servers, self.names) is None

@@ -260,7 +260,7 @@ def verify(home: Path, settings: Cluster) -> Position:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
         log = Log(names, Position(first - 1, "", names.first))
         log.servers = servers
-        ours = servers.message(names.stream, here.seq) if here.seq else None
+        ours = servers.message(names.stream, seq=here.seq) if here.seq else None
         if here.seq >= first and (ours is None or ours.headers[CHAIN_HEADER] != here.chain):
             raise JournalError(f"the journal of this machine is not on the line of the shared log at {here.seq}")
         position = START if first == 1 else None

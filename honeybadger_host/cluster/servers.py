@@ -155,17 +155,15 @@ class Servers:
         """Publish a message; return its number once a quorum has it. Raises WrongSequence."""
         return self._call(self._js.publish(subject, data, headers=dict(headers))).seq
 
-    def message(self, stream: str, seq: int) -> Message | None:
-        """Return one message as the stream's leader has it; None: there is none of this number, or not any more."""
-        return self._get(stream, seq=seq)
+    def message(self, stream: str, *, seq: int | None = None, newest: str | None = None) -> Message | None:
+        """Return a message as the stream's leader has it; None: there is none, or not any more.
 
-    def newest(self, stream: str, subject: str) -> Message | None:
-        """Return the newest message of a subject as the stream's leader has it."""
-        return self._get(stream, subject=subject)
-
-    def _get(self, stream: str, **which: Any) -> Message | None:
+        Args:
+            seq: the number of the message; None: the newest one of a subject.
+            newest: that subject.
+        """
         try:
-            found = self._call(self._js.get_msg(stream, **which))
+            found = self._call(self._js.get_msg(stream, seq=seq, subject=newest))
         except NotFoundError:
             return None
         return Message(found.seq or 0, found.subject or "", found.headers or {}, found.data or b"")

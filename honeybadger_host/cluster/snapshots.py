@@ -145,6 +145,6 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
 def _finished(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
     """Yield the complete snapshots, the newest first, each with its last message."""
     for stream, seq in sorted(snapshots_of(servers, names).items(), key=lambda one: -one[1]):
-        end = servers.newest(stream, f"hb.{names.identity}.snapshot.{seq}")
+        end = servers.message(stream, newest=f"hb.{names.identity}.snapshot.{seq}")
         if end is not None and _DIGEST_HEADER in end.headers:
             yield stream, end
