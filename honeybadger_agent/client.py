@@ -256,10 +256,7 @@ class _Clients(ABC):
         if asked_before and self._lies(request_id, data, box):
             exchange.again = data
             return exchange
-        try:
-            self.mailbox.publish(request_id, data, box)
-        except OSError as error:
-            raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
+        exchange.publish(data)
         if self._sent is not None:
             self._sent()
         return exchange

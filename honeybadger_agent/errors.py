@@ -21,11 +21,17 @@ from typing import ClassVar
 
 
 class AgentError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose: by itself, a reply that cannot be read, or a setting."""
+
+    code: ClassVar[str] = "bad_reply"  # the protocol's, or why there is none
+    exit_code: ClassVar[int] = 1  # of a command
 
 
 class NoMailbox(AgentError):
     """The mailbox cannot be used."""
+
+    code = "no_mailbox"
+    exit_code = 3
 
 
 class NoHome(NoMailbox):
@@ -34,6 +40,9 @@ class NoHome(NoMailbox):
 
 class ReplyTimeout(AgentError):
     """There was no reply in time."""
+
+    code = "no_reply"
+    exit_code = 4
 
     def __init__(
         self,
@@ -70,8 +79,6 @@ class ReplyTimeout(AgentError):
 
 class RequestFailed(AgentError):
     """The host refused the request, or would have: then this package refused it and nothing was sent."""
-
-    code: ClassVar[str] = "internal"
 
     def __init__(self, message: str, *, field: str | None = None, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)

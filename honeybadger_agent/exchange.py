@@ -47,6 +47,13 @@ class Exchange:
     again: bytes | None = None
     found: Reply | None = None
 
+    def publish(self, data: bytes) -> None:
+        """Put the request into its box. Raises `NoMailbox`."""
+        try:
+            self.mailbox.publish(self.request_id, data, self.box)
+        except OSError as error:
+            raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
+
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
         """Look for the reply until it is found or time is up; yield the seconds to wait before the next look.
 
@@ -100,7 +107,7 @@ class Exchange:
             ) from error
         if data is None:
             if is_gone and self.again is not None:
-                self._publish_again(self.again)
+                self.publish(self.again)
             return
         try:
             self.found = Reply.model_validate(orjson.loads(data))
@@ -109,12 +116,6 @@ class Exchange:
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)
-
-    def _publish_again(self, data: bytes) -> None:
-        try:
-            self.mailbox.publish(self.request_id, data, self.box)
-        except OSError as error:
-            raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; ask again later") from error
 
     def _not_a_reply(self, why: str) -> AgentError:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
@@ -129,8 +130,7 @@ class StreamTail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
-        self._begun = b""
-        """The beginning of a line that is not complete yet."""
+        self._begun = b""  # the beginning of a line that is not complete yet
 
     def read(self) -> list[StreamLine]:
         """Return the lines since the last read, oldest first; none while there is no stream."""

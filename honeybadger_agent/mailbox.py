@@ -41,15 +41,17 @@ class BadName(ValueError):
     """A group, a sender or an id that the protocol does not allow."""
 
 
+def _checked(text: str, pattern: re.Pattern[str], kind: str, rule: str) -> str:
+    if not pattern.fullmatch(text):
+        raise BadName(f"{kind} {text[:100]!r} is not a name: {rule}")
+    return text
+
+
 def checked_name(kind: str, name: str) -> str:
     """Return `name` if it may name a group or sender, else raise `BadName` with the rule."""
-    if not NAME.fullmatch(name):
-        example = "kitchen" if kind == "group" else "researcher"
-        raise BadName(
-            f"{kind} {name!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -, beginning with a letter or digit, as "
-            f"{example}"
-        )
-    return name
+    example = "kitchen" if kind == "group" else "researcher"
+    rule = f"1-64 characters of A-Z a-z 0-9 _ -, beginning with a letter or digit, as {example}"
+    return _checked(name, NAME, kind, rule)
 
 
 def is_system_sender(name: str) -> bool:
@@ -59,22 +61,14 @@ def is_system_sender(name: str) -> bool:
 
 def checked_id(request_id: str) -> str:
     """Return `request_id` if it may name a request, else raise `BadName` with the rule."""
-    if not REQUEST_ID.fullmatch(request_id):
-        raise BadName(
-            f"request id {request_id[:100]!r}: 1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or "
-            f"digit, as note-1"
-        )
-    return request_id
+    rule = "1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or digit, as note-1"
+    return _checked(request_id, REQUEST_ID, "request id", rule)
 
 
 def checked_session(session: str) -> str:
     """Return `session` if it may name a conversation, else raise `BadName` with the rule."""
-    if not SESSION.fullmatch(session):
-        raise BadName(
-            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not only dots "
-            "(example: main)"
-        )
-    return session
+    rule = "1-100 characters of A-Z a-z 0-9 . _ : -, not only dots (example: main)"
+    return _checked(session, SESSION, "session", rule)
 
 
 _id_lock = threading.Lock()

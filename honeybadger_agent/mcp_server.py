@@ -22,7 +22,7 @@ from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.mcp_stdio import standard_streams
 from honeybadger_agent.tools import ALIASES, Choice, description_of, kind_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
-from honeybadger_agent.turn.dispatch import Memory, code_of, complaint_of
+from honeybadger_agent.turn.dispatch import Memory, complaint_of
 
 IdOf = Callable[[ServerRequestContext[Any, Any], types.CallToolRequestParams], str | None]
 
@@ -190,7 +190,7 @@ async def _called(memory: Memory, name: str, arguments: dict[str, Any], request_
 
 def _particulars(error: AgentError) -> dict[str, Any]:
     """Return an error for a program, as `_meta`: structured content must have the schema of the result."""
-    known: dict[str, Any] = {"code": code_of(error)}
+    known: dict[str, Any] = {"code": error.code}
     if isinstance(error, RequestFailed):
         known |= {"field": error.field, "retry_after_seconds": error.retry_after_seconds}
     if isinstance(error, ReplyTimeout):

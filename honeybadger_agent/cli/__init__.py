@@ -9,13 +9,13 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.terminal import complain
-from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import BadName, checked_id, checked_session
-from honeybadger_agent.wording import meant
+from honeybadger_agent.wording import in_words, meant
 
 _HELP = """\
 The memory of an agent: what it remembers, its conversation, its context.
@@ -49,13 +49,10 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser, known = _parser()
+    parser = _parser()
     options = vars(parser.parse_args(arguments))
     if options["version"]:
         print(f"honeybadger-agent {installed_version()}")
-        return 0
-    if options["show_completion"] is not None:
-        print(completion(options["show_completion"], known), end="")
         return 0
     if "command" not in options:
         parser.error("the following arguments are required: COMMAND")
@@ -68,18 +65,16 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(str(error))
     except RequestFailed as error:
         message = str(error) if options["command"] == "call" else str(error).replace("payload.", "")
-        complain(f"{error.code}: {message}{_when(error)}")
+        seconds = error.retry_after_seconds
+        complain(f"{error.code}: {message}" + ("" if seconds is None else f" (again in {in_words(seconds)})"))
         return 1
-    except NoMailbox as error:
-        complain(str(error))
-        return 3
     except ReplyTimeout as error:
         again = f" (The same command with --id {error.request_id} is never applied twice.)" if "id" in options else ""
         complain(f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}{again}")
-        return 4
+        return error.exit_code
     except AgentError as error:
         complain(str(error))
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -106,8 +101,7 @@ class _Parser(argparse.ArgumentParser):
 # ----------------------------------------------------------------------------------------------------------- arguments
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """Return the parser, and those of the commands by their names."""
+def _parser() -> argparse.ArgumentParser:
     where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
     place = where.add_argument_group("where", _WHERE)
     place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current one, else yours")
@@ -130,13 +124,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", default=False, help="print the version")
-    parser.add_argument(
-        "--show-completion",
-        metavar="SHELL",
-        choices=SHELLS,
-        default=None,
-        help="print what bash, zsh or fish completes",
-    )
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", help=argparse.SUPPRESS, prog="honeybadger-agent"
     )
@@ -172,10 +159,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     delete = command("delete", "Remove an entry. It can be undone.")
     delete.add_argument("entry", metavar="ENTRY", help="its id")
     _add_id(delete)
-
-    forget = command("forget", "Does nothing: it was the name of `delete`.")
-    forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
-    _add_id(forget)
 
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
@@ -260,10 +243,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
+    for one in (remember, save, delete, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     parser.description = _HELP + "".join(_listed(descriptions))
-    return parser, commands.choices
+    return parser
 
 
 def _listed(descriptions: Mapping[str, str]) -> Iterator[str]:
@@ -302,48 +285,5 @@ def _seconds(value: str) -> float:
     return seconds
 
 
-def _when(error: RequestFailed) -> str:
-    if error.retry_after_seconds is None:
-        return ""
-    from honeybadger_agent.wording import in_words
-
-    return f" (again in {in_words(error.retry_after_seconds)})"
-
-
 if __name__ == "__main__":
     main()
-
-
-SHELLS: Final = ("bash", "zsh", "fish")
-_BASH: Final = """\
-_honeybadger_agent() {{
-  local words=""
-  if [ "$COMP_CWORD" = 1 ]; then words="{commands}"; else case "${{COMP_WORDS[1]}}" in
-{cases}
-  esac; fi
-  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _honeybadger_agent honeybadger-agent
-"""
-
-
-def completion(shell: str, commands: Mapping[str, argparse.ArgumentParser]) -> str:
-    """Return the script for one of `SHELLS`, for `eval "$(honeybadger-agent --show-completion bash)"`."""
-    options = {
-        name: sorted(option for action in parser._actions for option in action.option_strings if option[1] == "-")
-        for name, parser in commands.items()
-    }
-    if shell == "fish":
-        begin = f"complete -c honeybadger-agent -n 'not __fish_seen_subcommand_from {' '.join(options)}' -f -a"
-        lines = [f"{begin} {name} -d {_quoted(parser.description or '')}" for name, parser in commands.items()]
-        for name, known in options.items():
-            seen = f"complete -c honeybadger-agent -n '__fish_seen_subcommand_from {name}'"
-            lines += [f"{seen} -l {option.removeprefix('--')}" for option in known]
-        return "\n".join(lines) + "\n"
-    cases = "\n".join(f'    {name}) words="{" ".join(known)}" ;;' for name, known in options.items())
-    script = _BASH.format(commands=" ".join(options), cases=cases)
-    return script if shell == "bash" else f"autoload -U +X bashcompinit && bashcompinit\n{script}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "\\'") + "'"

@@ -73,8 +73,7 @@ class Chat:
     answered: tuple[str, int | None] = ("", None)
     exit_code: int = 0
     is_over: bool = False
-    heard: Heard | None = None
-    """Reads arriving messages; None: nobody is watching."""
+    heard: Heard | None = None  # reads arriving messages; None: nobody is watching
 
     # ------------------------------------------------------------------------------------------------------- its life
 
@@ -252,7 +251,7 @@ class Chat:
                 text = f"Refused ({error.code}): {_sentence(str(error))}"
             case _:
                 text = f"{error}"
-        self._failed(text.strip(), {ReplyTimeout: 4, NoMailbox: 3}.get(type(error), 1))
+        self._failed(text.strip(), error.exit_code)
 
     def _failed(self, text: str, exit_code: int) -> None:
         self.exit_code = self.exit_code or exit_code

@@ -21,15 +21,12 @@ class Typing(Protocol):
 
     def next(self, prompt: str) -> str:
         """Return the typed text, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt if discarded."""
-        ...
 
     def keep(self, typed: str) -> None:
         """Keep the typed text in the history of the next chat. Raises OSError."""
-        ...
 
     def aside(self, show: Callable[[], None]) -> None:
         """Show something above the line being typed, if possible; any thread."""
-        ...
 
 
 def history_path() -> Path:

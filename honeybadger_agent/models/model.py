@@ -129,15 +129,12 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """Its name in replies and logs, such as `openai:gpt-5-mini`."""
-        ...
 
     async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
         """Return the next answer; once `on_text` was called, the prompt is not sent again. Raises ModelFailed."""
-        ...
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...
 
 
 # Provider -> default of `base_url`.

@@ -70,18 +70,6 @@ class Memory:
             raise
 
 
-def code_of(error: AgentError) -> str:
-    match error:
-        case RequestFailed():
-            return error.code
-        case ReplyTimeout():
-            return "no_reply"
-        case NoMailbox():
-            return "no_mailbox"
-        case _:
-            return "bad_reply"
-
-
 def complaint_of(error: AgentError) -> str:
     """Return an error in words for a model: code, cause and remedy."""
     if isinstance(error, ReplyTimeout):
@@ -90,4 +78,4 @@ def complaint_of(error: AgentError) -> str:
             "Calling this again with the same arguments is safe: it is never applied twice."
         )
     seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
-    return f"{code_of(error)}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")
+    return f"{error.code}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")

@@ -57,7 +57,6 @@ class Toolbox(Protocol):
             call: its arguments are a JSON object.
             key: names this call in its turn; the same after a crash, so that a change is made once.
         """
-        ...
 
 
 class Events(Protocol):

@@ -23,20 +23,15 @@ class Visible:
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        """Thoughts that were removed."""
+        self.count = 0  # thoughts that were removed
         self._mode: Literal["text", "code", "fence", "thinking"] = "text"
-        self._closes = ""
-        """The end of the mode: the marks that began the code, or the name of the thinking tag."""
-        self._token = ""
-        """The beginning of a tag, or marks in a row."""
-        self._held = ""
-        """The line from a tag on that is in backticks still open."""
+        self._closes = ""  # the end of the mode: the marks that began the code, or the name of the thinking tag
+        self._token = ""  # the beginning of a tag, or marks in a row
+        self._held = ""  # the line from a tag on that is in backticks still open
         self._is_line_blank = True
         self._kept: list[str] = []
         self._ready: list[str] = []
-        self._blank = ""
-        """White space before any visible text; dropped when a thought follows."""
+        self._blank = ""  # white space before any visible text; dropped when a thought follows
         self._is_after_thought = False
         self._is_after_lone_tag = False
 

@@ -54,21 +54,14 @@ def _checked_name(value: str) -> str:
     return unicodedata.normalize("NFC", value)
 
 
-def _checked_category(value: str) -> str:
-    if not CATEGORY.fullmatch(value):
-        raise PydanticCustomError(
-            "must_be",
-            "names of letters, digits, - and _ with / between them, as project-context/website: at most 8 deep and 64 "
-            "characters each",
-        )
-    return value
-
-
 Category = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_CATEGORY_CHARACTERS),
-    AfterValidator(_checked_category),
-    Field(json_schema_extra={"pattern": f"^{CATEGORY.pattern}$"}),
+    shaped(
+        CATEGORY.pattern,
+        "names of letters, digits, - and _ with / between them, as project-context/website: at most 8 deep and 64 "
+        "characters each",
+    ),
 ]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
