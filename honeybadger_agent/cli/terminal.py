@@ -106,29 +106,30 @@ def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
 
 @dataclass(slots=True)
 class Screen:
-    """A terminal for output in pieces; knows whether a line has begun."""
+    """A terminal for output in pieces; knows whether a line has begun. Also the plain form of `TextOnScreen`."""
 
     out: TextIO
     is_styled: bool
     is_line_begun: bool = False
 
-    def write(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         if text:
             self.out.write(shown(text))
             self.out.flush()
             self.is_line_begun = not text.endswith("\n")
 
     def line(self, text: str, style: str | None = None) -> None:
-        self.fresh_line()
+        self.end()
         safe = shown(text)
         if style is not None and self.is_styled:
             safe = f"\x1b[{_STYLES[style]}m{safe}\x1b[0m"
         self.out.write(f"{safe}\n")
         self.out.flush()
 
-    def fresh_line(self) -> None:
+    def end(self) -> None:
+        """End the line that has begun."""
         if self.is_line_begun:
-            self.write("\n")
+            self.feed("\n")
 
 
 class TextOnScreen(Protocol):
@@ -146,18 +147,7 @@ def open_text(screen: Screen) -> TextOnScreen:
             return _Rendered()
         except ImportError:
             pass
-    return _Plain(screen)
-
-
-@dataclass(slots=True)
-class _Plain:
-    screen: Screen
-
-    def feed(self, text: str) -> None:
-        self.screen.write(text)
-
-    def end(self) -> None:
-        self.screen.fresh_line()
+    return screen
 
 
 class _Rendered:

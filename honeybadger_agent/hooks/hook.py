@@ -127,18 +127,16 @@ class Mark:
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         self._was = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-        try:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             value = json.loads(self._was)
-            offset, stamp = int(value["offset"]), int(value["stamp"])
-            shown, kept = int(value["shown"]), float(value["kept"])
             waiting = {str(name): (int(start), list(keys)) for name, (start, keys) in value["waiting"].items()}
-            refused, asked = list(value["refused"]), list(value["asked"])
-            nameless = bool(value.get("nameless"))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return self
-        self.offset, self.stamp, self.shown, self.kept = offset, stamp, shown, kept
-        self.waiting, self.refused, self.asked, self.nameless = waiting, refused, asked, nameless
+            read = {name: type(member)(value[name]) for name, member in self.members().items()}
+            vars(self).update(read, waiting=waiting)
         return self
+
+    def members(self) -> dict[str, Any]:
+        """Return what is kept in the file."""
+        return {name: member for name, member in vars(self).items() if name != "path" and not name.startswith("_")}
 
     def __exit__(self, *_: object) -> None:
         """Save the mark, also after an error: published requests stay published."""
@@ -148,8 +146,7 @@ class Mark:
             os.close(self._fd)
 
     def save(self) -> None:
-        value = {name: member for name, member in vars(self).items() if name != "path" and not name.startswith("_")}
-        data = json.dumps(value).encode()
+        data = json.dumps(self.members()).encode()
         if data != self._was:
             os.pwrite(self._fd, data, 0)
             os.ftruncate(self._fd, len(data))

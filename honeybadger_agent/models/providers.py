@@ -257,9 +257,10 @@ class ProviderModel:
             ) as stream:
                 characters = 0
                 async for event in stream:
-                    if piece := _text_of(event):
+                    piece, arguments = _written(event)
+                    if piece:
                         yield piece
-                    characters += len(piece) + _written_for_a_tool(event)
+                    characters += len(piece) + len(arguments)
                     if characters > settings.max_output_tokens * MAX_CHARACTERS_OF_A_TOKEN:
                         yield _Failure("it wrote far more than max_output_tokens: is base_url right?", is_passing=False)
                         return
@@ -410,19 +411,15 @@ def _arguments(part: parts.ToolCallPart) -> str:
     return (part.args or "{}") if part.args is None or isinstance(part.args, str) else part.args_as_json_str()
 
 
-def _text_of(event: Any) -> str:
+def _written(event: Any) -> tuple[str, str]:
+    """Return the piece of text, and the piece of a tool's arguments, in an event."""
     match event:
-        case parts.PartStartEvent(part=parts.TextPart(content=content)):
-            return content
-        case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=content)):
-            return content
-        case _:
-            return ""
-
-
-def _written_for_a_tool(event: Any) -> int:
-    match event:
+        case (
+            parts.PartStartEvent(part=parts.TextPart(content=piece))
+            | parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=piece))
+        ):
+            return piece, ""
         case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
-            return len(arguments)
+            return "", arguments
         case _:
-            return 0
+            return "", ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -19,12 +19,6 @@ Step: TypeAlias = ModelSaid | Callable[[Prompt], ModelSaid]
 PIECE_CHARACTERS: Final = 12  # characters of a piece of a streamed answer
 
 
-async def _slept(seconds: float) -> None:
-    import asyncio  # takes 60 ms, too long for importing the package
-
-    await asyncio.sleep(seconds)
-
-
 @dataclass(slots=True)
 class ScriptedModel:
     """Gives the steps of a script one after another, and records the requests.
@@ -39,7 +33,6 @@ class ScriptedModel:
     name: str = "scripted"
     piece_characters: int = PIECE_CHARACTERS
     delay_seconds: float = 0.0
-    sleep: Callable[[float], Awaitable[None]] = _slept
     asked: list[Prompt] = field(default_factory=list)
 
     async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
@@ -54,7 +47,9 @@ class ScriptedModel:
         said = step(prompt) if callable(step) else step
         for begin in range(0, max(len(said.text), 1), self.piece_characters):
             if self.delay_seconds:
-                await self.sleep(self.delay_seconds)
+                import asyncio  # takes 60 ms, too long for importing the package
+
+                await asyncio.sleep(self.delay_seconds)
             if piece := said.text[begin : begin + self.piece_characters]:
                 await on_text(piece)
         return said

@@ -8,26 +8,28 @@ A lone `</internal>` is just dropped.
 
 from __future__ import annotations
 
-from typing import Final, Literal, Self
+import re
+from typing import Final, Self
 
-_OPENING: Final = {"<think>": "think", "<thinking>": "think", "<internal>": "internal"}
-_CLOSING: Final = {tag.replace("<", "</"): kind for tag, kind in _OPENING.items()}
-_BEGUN: Final = {tag[:length] for tag in (*_OPENING, *_CLOSING) for length in range(1, len(tag) + 1)}
+_TAG: Final = re.compile(r"<(?P<ends>/?)(?P<name>think|thinking|internal)>", re.IGNORECASE)
+_TAGS: Final = [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "internal")]
+_BEGUN: Final = {tag[:length] for tag in _TAGS for length in range(1, len(tag))}
+_MARKS: Final = re.compile(r"<|`+|~+")
+_MAX_CODE_CHARACTERS: Final = 4_000  # of code in backticks: so much is held back until they are closed, and read again
 _FENCES: Final = ("```", "~~~")  # at the beginning of a line they begin a block of code
 
 
 class Visible:
     """Takes a text in pieces of any size and returns the visible part; the size makes no difference.
 
-    A tag is held back until it is complete, and a tag in backticks until they are closed.
+    A tag is held back until it is complete, and a line from an opening backtick on until that is closed.
     """
 
     def __init__(self) -> None:
         self.count = 0  # thoughts that were removed
-        self._mode: Literal["text", "code", "fence", "thinking"] = "text"
-        self._closes = ""  # the end of the mode: the marks that began the code, or the name of the thinking tag
-        self._token = ""  # the beginning of a tag, or marks in a row
-        self._held = ""  # the line from a tag on that is in backticks still open
+        self._left = ""  # text that is held back
+        self._thought = ""  # name of the thought's tag; empty: this is no thought
+        self._fence = ""  # marks that began the block of code; empty: this is none
         self._is_line_blank = True
         self._kept: list[str] = []
         self._ready: list[str] = []
@@ -38,11 +40,8 @@ class Visible:
     @classmethod
     def of(cls, text: str) -> Self:
         visible = cls()
-        if "<" in text:
-            visible.feed(text)
-            visible.end()
-        else:
-            visible._kept.append(text)  # reading 4,000 characters one by one takes 0.6 ms
+        visible.feed(text)
+        visible.end()
         return visible
 
     @property
@@ -51,88 +50,81 @@ class Visible:
         return "".join(self._kept)
 
     def feed(self, piece: str) -> str:
-        for character in piece:
-            self._take(character)
+        self._read(self._left + piece, is_all=False)
         return self._drained()
 
     def end(self) -> str:
-        self._end_token()
-        while self._mode == "code" and self._held:
-            self._leave_code()
-            self._end_token()
+        self._read(self._left, is_all=True)
         if not self._is_after_thought:
             self._give(self._blank)
         return self._drained()
 
-    def _take(self, character: str) -> None:
-        if self._token:
-            longer = self._token + character
-            if longer.lower() in _BEGUN or (character == self._token[0] and character in "`~"):
-                self._token = longer
-                if character == ">":
-                    self._token = ""
-                    self._tag(longer)
-                return
-            self._end_token()
-        if character in "<`~":
-            self._token = character
-        elif character == "\n" and self._mode == "code":
-            self._leave_code()
-            self._take(character)
+    def _read(self, text: str, *, is_all: bool) -> None:
+        at = 0
+        while (marks := _MARKS.search(text, at)) is not None:
+            self._plain(text[at : marks.start()])
+            at = marks.start()
+            token = self._token(marks, is_all=is_all)
+            if token is None:
+                break
+            self._take(token)
+            at += len(token)
         else:
-            self._plain(character)
+            self._plain(text[at:])
+            at = len(text)
+        self._left = text[at:]
 
-    def _tag(self, written: str) -> None:
-        tag = written.lower()
-        if self._mode == "thinking":
-            if _CLOSING.get(tag) == self._closes:
-                self._mode = "text"
-        elif self._mode == "text":
-            if tag in _OPENING:
-                self._mode, self._closes = "thinking", _OPENING[tag]
+    def _token(self, marks: re.Match[str], *, is_all: bool) -> str | None:
+        """Return the tag, the marks, or the code in backticks that begins at a mark; None: its end has not come yet."""
+        text, start = marks.string, marks.start()
+        rest = text[start : start + _MAX_CODE_CHARACTERS]
+        if rest[0] == "<":
+            tag = _TAG.match(rest)
+            is_begun = rest.lower() in _BEGUN and not is_all
+            return tag[0] if tag else None if is_begun else "<"
+        if marks.end() == len(text) and not is_all:
+            return None
+        is_fence = self._is_line_blank and marks[0].startswith(_FENCES)
+        if rest[0] == "~" or is_fence or self._fence or self._thought:
+            return marks[0]
+        line, line_end, _ = rest.partition("\n")
+        code = re.match(rf"`+[^`].*?(?<!`){marks[0]}(?!`)", line)
+        is_whole = bool(line_end) or is_all or len(rest) == _MAX_CODE_CHARACTERS
+        if not is_whole and (code is None or code[0] == rest):
+            return None
+        return code[0] if code else marks[0]
+
+    def _take(self, token: str) -> None:
+        tag = _TAG.fullmatch(token)
+        name = tag["name"].lower().removesuffix("ing") if tag else ""
+        if self._thought:
+            if tag and tag["ends"] and name == self._thought:
+                self._thought = ""
+            return
+        if tag and not self._fence:
+            if tag["ends"]:
+                self._is_after_lone_tag |= name == "think"
             else:
-                self._is_after_lone_tag |= _CLOSING[tag] == "think"
+                self._thought = name
             self._blank, self._is_after_thought = "", True
             self.count += 1
-        elif self._mode == "code":
-            self._held += written
-        else:
-            self._plain(written)
-
-    def _end_token(self) -> None:
-        """Handle marks in a row, or text that is not a tag after all."""
-        token, self._token = self._token, ""
-        if not token or self._mode == "thinking":
             return
-        begins_line = self._is_line_blank and token.startswith(_FENCES)
+        if self._is_line_blank and token.startswith(self._fence or _FENCES):
+            self._fence = "" if self._fence else token
         self._plain(token)
-        if token[0] == "<":
-            return
-        if self._mode == "text" and (begins_line or token[0] == "`"):
-            self._mode, self._closes = "fence" if begins_line else "code", token
-        elif self._mode == "fence" and begins_line and token.startswith(self._closes):
-            self._mode = "text"
-        elif self._mode == "code" and token == self._closes:
-            self._mode = "text"
-            held, self._held = self._held, ""
-            self._plain(held)
-
-    def _leave_code(self) -> None:
-        """Treat backticks that are not closed on their line as text, and process the text held after them."""
-        held, self._held, self._mode = self._held, "", "text"
-        for character in held:
-            self._take(character)
 
     def _plain(self, text: str) -> None:
-        if self._mode == "thinking" or not text:
+        if self._thought or not text:
             return
-        if self._held:
-            self._held += text
-            return
-        self._is_line_blank = text.isspace() and (self._is_line_blank or text[-1] == "\n")
-        if text.isspace() and (not self._kept or self._is_after_lone_tag):
-            self._blank += "" if self._is_after_thought else text
-            return
+        _, is_ended, line = text.rpartition("\n")
+        self._is_line_blank = not line.strip() and (bool(is_ended) or self._is_line_blank)
+        if not self._kept or self._is_after_lone_tag:
+            begun = text.lstrip()
+            if not self._is_after_thought:
+                self._blank += text[: len(text) - len(begun)]
+            if not begun:
+                return
+            text = begun
         if self._is_after_lone_tag:
             self._kept, self._is_after_lone_tag = [], False
         self._give(self._blank + text)

@@ -66,53 +66,37 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
 def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, str]:
     """Return one finding of pydantic: code, field and reason, without the content."""
     where = prefix + ".".join(shown_name(str(part)) for part in first["loc"])
-    context = first.get("ctx", {})
-    code: ErrorCode = "invalid"
-    match first["type"]:
-        case "missing":
-            message = "is missing"
-        case "string_too_long":
-            code = "too_large"
-            message = f"has {len(first['input'])} characters, the limit is {context['max_length']}: send less"
-        case "too_long":
-            code = "too_large"
-            message = f"has {len(first['input'])} items, the limit is {context['max_length']}: send less"
-        case "string_too_short":
-            message = "is empty"
-        case "string_pattern_mismatch":
-            message = f"must be {_MEANT.get(context['pattern'], 'text that matches ' + context['pattern'])}"
-        case "literal_error":
-            message = f"must be {context['expected']}"
-        case "greater_than":
-            message = f"must be more than {context['gt']:g}"
-        case "greater_than_equal":
-            message = f"must be at least {context['ge']}"
-        case "less_than_equal":
-            message = f"must be at most {context['le']}"
-        case "extra_forbidden":
-            message = "is unknown"
-        case "too_many_bytes":
-            code = "too_large"
-            message = f"has {context['size']} bytes, the limit is {context['limit']}: send less"
-        case "must_be":
-            message = f"must be {first['msg']}"
-        case kind if kind in _MUST_BE:
-            message = f"must be {_MUST_BE[kind]}"
-        case _:
-            message = f"is wrong: {first['msg']}"
-    return code, where, message
+    kind = first["type"]
+    code: ErrorCode = "too_large" if kind in _TOO_LARGE else "invalid"
+    context = {**first.get("ctx", {}), "msg": first["msg"], "length": len(first["input"]) if kind in _TOO_LARGE else 0}
+    if kind == "string_pattern_mismatch":
+        return code, where, f"must be {_MEANT.get(context['pattern'], 'text that matches ' + context['pattern'])}"
+    return code, where, _SAID.get(kind, "is wrong: {msg}").format(**context)
 
 
-_MUST_BE: Final = {
-    "string_type": "a string",
-    "string_unicode": "text without lone surrogates",
-    "int_type": "an integer",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "dict_type": "an object",
-    "list_type": "an array",
-    "tuple_type": "an array",
-    "model_type": "an object",
+_TOO_LARGE: Final = ("string_too_long", "too_long", "too_many_bytes")
+# Kind of pydantic's finding -> what it says of a member.
+_SAID: Final = {
+    "missing": "is missing",
+    "string_too_long": "has {length} characters, the limit is {max_length}: send less",
+    "too_long": "has {length} items, the limit is {max_length}: send less",
+    "too_many_bytes": "has {size} bytes, the limit is {limit}: send less",
+    "string_too_short": "is empty",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "extra_forbidden": "is unknown",
+    "must_be": "must be {msg}",
+    "string_type": "must be a string",
+    "string_unicode": "must be text without lone surrogates",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "dict_type": "must be an object",
+    "list_type": "must be an array",
+    "tuple_type": "must be an array",
+    "model_type": "must be an object",
 }
 
 

@@ -63,6 +63,8 @@ def test_nothing_of_a_thought_is_shown(before: str, thought: str, tags: tuple[st
         ("~~~~\n<think>\n~~~\n~~~~\nend", "~~~~\n<think>\n~~~\n~~~~\nend"),
         ("one ` mark <think>a\nb</think> end", "one ` mark  end"),
         ("x < y, <thin> and <think are text", "x < y, <thin> and <think are text"),
+        ("`one ``<think>`` of two`", "`one ``<think>`` of two`"),
+        (f"`{'x' * 4_000}<think>a</think>`", f"`{'x' * 4_000}`"),
         (" \n ", " \n "),
         ("", ""),
     ],
