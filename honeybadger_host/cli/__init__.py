@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ from honeybadger_host import __version__
 from honeybadger_host.cli import cluster, groups, looking_back, memory, review, senders, service, transfer
 from honeybadger_host.cli.options import AsJson, GroupedCommands, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
-from honeybadger_host.errors import HostError, NotRunning, SettingsError, StorageFailed, may_clear
+from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 
 if TYPE_CHECKING:
     from honeybadger_host.ops.findings import Finding
@@ -58,9 +58,6 @@ def main() -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(0) from None
 
 
 def _print_version(is_asked: bool) -> None:
@@ -176,7 +173,7 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
     findings: list[Finding] = []
     checking = ["the home"]
     with warnings_to_stderr(), patience(lambda: f"checking {checking[-1]}") as hush:
-        for finding in examine(folder, checking.append, _checks_of(folder)):
+        for finding in examine(folder, checking.append, [_cluster]):
             findings.append(finding)
             if not as_json and finding.level == "ok":
                 hush()
@@ -195,14 +192,11 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
         raise SystemExit(1)
 
 
-def _checks_of(folder: Path) -> list[Callable[[Path], Iterator[Finding]]]:
-    """Return the additional checks of a home on several machines."""
+def _cluster(folder: Path) -> Iterator[Finding]:
+    """Check the servers and machines of a home on several machines. Raises SettingsError."""
     from honeybadger_host.configuration import load_settings
 
-    try:
-        if not load_settings(folder).settings.cluster.urls:
-            return []
+    if load_settings(folder).settings.cluster.urls:
         from honeybadger_host.cluster.checks import cluster as check  # needs an extra
-    except SettingsError:  # a check says so
-        return []
-    return [check]
+
+        yield from check(folder)

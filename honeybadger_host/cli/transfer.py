@@ -147,11 +147,12 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)
-    if not (done.turns or done.entries or done.known or done.skipped):
+    if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
         )
-    told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
+    counts = {kind: done.added[kind] for kind in ("turns", "entries")}
+    told = {"format": name, "group": group, **counts, "known": done.known}
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
     told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
     return told, [f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there"]
@@ -169,15 +170,15 @@ def backup(
     folder = home_of(home)
     check_files(folder)
     with patience(lambda: f"packing {folder}"):
-        packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
-    journal = packed.manifest.journal
+        manifest, left_out = back_up(folder, file.absolute(), now=datetime.now(UTC))
+    journal = manifest.journal
     if as_json:
-        known = {"file": str(file), "bytes": file.stat().st_size, "files": len(packed.manifest.files)}
-        print_json({**known, "journal": None if journal is None else journal.seq, "left_out": packed.left_out})
+        known = {"file": str(file), "bytes": file.stat().st_size, "files": len(manifest.files)}
+        print_json({**known, "journal": None if journal is None else journal.seq, "left_out": left_out})
         return
-    print_some("left out", packed.left_out)
+    print_some("left out", left_out)
     print(
-        f"{file}: {count_of(len(packed.manifest.files), 'file')}, "
+        f"{file}: {count_of(len(manifest.files), 'file')}, "
         f"{'no journal yet' if journal is None else f'journal at {journal.seq}'}, {file.stat().st_size} bytes"
     )
 
@@ -196,17 +197,15 @@ def restore(
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(lambda: f"restoring {folder}"):
-        restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
+        manifest, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     with patience(lambda: f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
-    manifest = restored.manifest
     if as_json:
         known = {"home": str(folder), "files": len(manifest.files), "made_at": manifest.made_at}
-        aside = None if restored.aside is None else str(restored.aside)
-        print_json({**known, "aside": aside, "problems": [finding.message for finding in problems]})
+        print_json({**known, "aside": aside and str(aside), "problems": [finding.message for finding in problems]})
         raise SystemExit(1 if problems else 0)
-    if restored.aside is not None:
-        print(f"what was there is in {restored.aside}")
+    if aside is not None:
+        print(f"what was there is in {aside}")
     print(f"{folder}: {count_of(len(manifest.files), 'file')} as of {manifest.made_at}, by version {manifest.version}")
     for finding in problems:
         print_finding(finding)

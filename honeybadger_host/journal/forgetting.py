@@ -137,7 +137,7 @@ class Forgetting:
         files: files to erase completely, below the home.
         entries: ids of entries that go.
         sender, request, digest: who asked for it; the digest in hex. Empty: nobody, it came with an import.
-        asked_in: the group in whose inbox it was asked for; empty: in that of `group`.
+        asked_in: the group in whose inbox it was asked for.
         is_erased: only what was deleted is left to be overwritten; then nothing else is known any more but `went`.
         went: the result of the request.
     """

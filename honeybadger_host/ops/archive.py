@@ -10,11 +10,11 @@ import gzip
 import hashlib
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Final
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_host.errors import HomeError, HostError, NotFound, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, HomeLock, holder_bytes
-from honeybadger_host.files.safe_files import closing_fd, open_new, replace, sync_folder
+from honeybadger_host.files.safe_files import closing_fd, open_new, printable, replace, sync_folder
 
 FORMAT: Final = 1
 MAX_DEPTH: Final = 64  # folders within each other
@@ -134,11 +134,9 @@ class Manifest(_Model):
     files: tuple[StoredFile, ...]
 
 
-def read_archive(archive: Path, to: Path | None = None) -> Manifest:
-    """Return the manifest of an archive after comparing every byte with it.
+def unpack(archive: Path, to: Path) -> Manifest:
+    """Unpack an archive into an empty folder; return its manifest after comparing every byte with it.
 
-    Args:
-        to: an empty folder to unpack into meanwhile; None: nothing is unpacked.
     Raises HostError, OSError.
     """
     seen: dict[str, tuple[int, str] | None] = {}
@@ -146,13 +144,13 @@ def read_archive(archive: Path, to: Path | None = None) -> Manifest:
     try:
         for name, content in members(archive):
             if name in seen or MANIFEST in seen:
-                raise ArchiveDamaged(archive, f"{shown(name)} is in it twice, or comes after the end")
+                raise ArchiveDamaged(archive, f"{printable(name)} is in it twice, or comes after the end")
             if name == MANIFEST and content is not None:
                 data, seen[name] = content.read(), None
                 continue
             if not _is_of_home(name, seen):
-                raise ArchiveDamaged(archive, f"{shown(name)} is not a name of a home")
-            seen[name] = _unpacked(content, None if to is None else to / name)
+                raise ArchiveDamaged(archive, f"{printable(name)} is not a name of a home")
+            seen[name] = _unpacked(content, to / name)
     except BROKEN as error:
         raise ArchiveDamaged(archive, str(error)) from None
     if MANIFEST not in seen:
@@ -170,22 +168,45 @@ def read_archive(archive: Path, to: Path | None = None) -> Manifest:
     expected |= {file.name: (file.size, file.sha256) for file in manifest.files}
     for name in sorted(expected.keys() | seen.keys()):
         if name not in seen or name not in expected or seen[name] != expected[name]:
-            raise ArchiveDamaged(archive, f"{shown(name)} is not what its {MANIFEST} says")
+            raise ArchiveDamaged(archive, f"{printable(name)} is not what its {MANIFEST} says")
     if manifest.journal is not None and JOURNAL_FILE not in seen:
         raise ArchiveDamaged(archive, f"{JOURNAL_FILE} is missing")
     return manifest
 
 
-def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Yield the name and the content of each member; a folder has no content. Raises HostError, OSError, `BROKEN`."""
-    with gzip.open(archive) as unzipped:
+def members(archive: Path, max_bytes: int = sys.maxsize) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Yield the name and the content of each member; a folder has no content.
+
+    Args:
+        max_bytes: that it may unpack to.
+    Raises HostError if it unpacks to more. Raises OSError, `BROKEN`.
+    """
+    with _Unzipped(archive, max_bytes) as unzipped:
         with tarfile.open(fileobj=unzipped, mode="r|") as tar:
             for member in tar:
                 if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-                    raise ArchiveDamaged(archive, f"{shown(member.name)} is neither a file nor a folder")
+                    raise tarfile.TarError(f"{printable(member.name)} is neither a file nor a folder")
                 yield member.name, tar.extractfile(member)
         while unzipped.read(1 << 20):
             pass  # gzip checks its checksum at the end
+
+
+class _Unzipped(gzip.GzipFile):
+    """A gzip file of which at most a number of bytes is read."""
+
+    def __init__(self, archive: Path, max_bytes: int) -> None:
+        super().__init__(archive)
+        self._left = max_bytes
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise HostError(
+                f"{self.name} unpacks to far more than it can hold: nothing was changed. If you trust it, unpack it "
+                "yourself and name the folder"
+            )
+        return data
 
 
 def _is_of_home(name: str, seen: Mapping[str, object]) -> bool:
@@ -197,19 +218,16 @@ def _is_of_home(name: str, seen: Mapping[str, object]) -> bool:
     return is_inside and has_parent and (name not in NOT_COPIED or name == JOURNAL_FILE)
 
 
-def _unpacked(content: IO[bytes] | None, target: Path | None) -> tuple[int, str] | None:
-    """Return the size and the digest of a member, None of a folder; write it to `target` if there is one."""
+def _unpacked(content: IO[bytes] | None, target: Path) -> tuple[int, str] | None:
+    """Write a member to `target`; return its size and its digest, None of a folder."""
     if content is None:
-        if target is not None:
-            target.mkdir(mode=0o700)
+        target.mkdir(mode=0o700)
         return None
-    if target is None:
-        return size_and_digest(content)
     with open(open_new(target), "wb") as out:
         return size_and_digest(content, out.write)
 
 
-def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
+def size_and_digest(content: IO[bytes], write: Callable[[bytes], object]) -> tuple[int, str]:
     """Return the size and the SHA-256 of a content, passing its bytes to `write`."""
     digest = hashlib.sha256()
     size = 0
@@ -220,29 +238,14 @@ def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambd
     return size, digest.hexdigest()
 
 
-def shown(name: str) -> str:
-    """Return a file name that is safe to print on a terminal."""
-    return ascii(name)[1:-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """The report of a restore.
-
-    Args:
-        aside: the folder that the home's earlier files were moved to; None: there were none.
-    """
-
-    manifest: Manifest
-    aside: Path | None
-
-
-def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
+def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> tuple[Manifest, Path | None]:
     """Make a home from a backup after checking every byte of it. The journal keeps its identity.
 
     Args:
         home: made if missing; must not have files of a home.
         is_forced: move existing files into a folder next to them.
+    Returns:
+        The manifest, and the folder that the home's earlier files were moved to; None: there were none.
     Raises:
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
@@ -256,7 +259,7 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
         raise HomeError(
             f"{home} has {', '.join(taken)}: restore into another home, or say --force to have that moved aside"
         )
-    aside = home / f"before-restore-{now:%Y%m%dT%H%M%SZ}" if taken else None
+    aside = home / f"before-restore-{now:%Y%m%dT%H%M%SZ}"
     with contextlib.ExitStack() as stack:
         try:
             is_new = not home.exists()
@@ -268,7 +271,7 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
             staging = home / f".restore-{os.getpid()}"
             staging.mkdir(mode=0o700)
             stack.callback(shutil.rmtree, staging, ignore_errors=True)
-            manifest = read_archive(archive, staging)
+            manifest = unpack(archive, staging)
             if is_new:
                 _give(home, manifest.home)
             _finish(manifest, staging, home.stat())
@@ -278,7 +281,10 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
             raise HostError(
                 f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
             ) from None
-    return Restored(manifest, aside)
+    if taken:
+        return manifest, aside
+    shutil.rmtree(aside)  # it has empty folders at most
+    return manifest, None
 
 
 def _finish(manifest: Manifest, staging: Path, home: os.stat_result) -> None:
@@ -306,7 +312,7 @@ def _give(path: Path, place: Place) -> None:
     path.chmod(place.mode)
 
 
-def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
+def _exchange(home: Path, staging: Path, aside: Path) -> None:
     """Move the old parts aside and the new ones into their place; an error undoes all moves. Raises OSError."""
     with contextlib.ExitStack() as undo:
 
@@ -314,14 +320,11 @@ def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
             os.rename(source, target)
             undo.callback(os.rename, target, source)
 
-        if aside is not None:
-            aside.mkdir(mode=0o700)
-            undo.callback(aside.rmdir)
+        aside.mkdir(mode=0o700)
+        undo.callback(aside.rmdir)
         for part in PARTS:
-            if aside is not None and _holds_files(home / part):
+            if os.path.lexists(home / part):
                 move(home / part, aside / part)
-            elif (home / part).is_dir():
-                _remove_empty(home / part)
         for part in PARTS:
             if (staging / part).exists():
                 move(staging / part, home / part)
@@ -332,15 +335,7 @@ def _holds_files(path: Path) -> bool:
     """Return whether a path is or has anything other than empty folders."""
     if not path.is_dir() or path.is_symlink():
         return os.path.lexists(path)
-    return any(
-        names or any(os.path.islink(f"{root}/{name}") for name in folders) for root, folders, names in os.walk(path)
-    )
-
-
-def _remove_empty(path: Path) -> None:
-    """Remove a folder that has only empty folders."""
-    for root, _, _ in os.walk(path, topdown=False):
-        _remove_if_empty(Path(root))
+    return any(not found.is_dir() or found.is_symlink() for found in path.rglob("*"))
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -23,7 +23,7 @@ from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
 from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, read_holder
-from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain
+from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain, printable
 from honeybadger_host.journal.opening import BEFORE, copy_journal, read_position
 from honeybadger_host.journal.schema import Marks
 from honeybadger_host.ops.archive import (
@@ -38,7 +38,6 @@ from honeybadger_host.ops.archive import (
     StoredJournal,
     appearing,
     packing,
-    shown,
 )
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
@@ -47,23 +46,13 @@ _IPC: Final = "data/ipc"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """The report of a backup.
-
-    Args:
-        left_out: files that were not packed, each with the reason.
-    """
-
-    manifest: Manifest
-    left_out: tuple[str, ...]
-
-
-def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
+def back_up(home: Path, target: Path, *, now: datetime) -> tuple[Manifest, list[str]]:
     """Pack a home into a new file (0600). On an error there is no file.
 
     Every request that was sent before the call is in it: done, waiting, or as a dead letter.
 
+    Returns:
+        Its manifest, and the files that were left out, each with the reason.
     Raises:
         HomeError: it is not a home.
         JournalError: the journal is missing or damaged.
@@ -78,7 +67,7 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
         return _pack(home, archive, now)
 
 
-def _pack(home: Path, archive: Path, now: datetime) -> Packed:
+def _pack(home: Path, archive: Path, now: datetime) -> tuple[Manifest, list[str]]:
     has_journal = (home / JOURNAL_FILE).exists()
     if not has_journal and read_holder(home).journal is not None:
         raise JournalError(
@@ -104,7 +93,7 @@ def _pack(home: Path, archive: Path, now: datetime) -> Packed:
             files=tuple(packer.files),
         )
         packer.add_manifest(manifest)
-    return Packed(manifest, tuple(packer.left_out))
+    return manifest, packer.left_out
 
 
 class _Unreadable(HostError):
@@ -130,17 +119,7 @@ class _Packer:
         """Add Honeybadger's files of a home, except for the journal."""
         with closing_fd(os.open(home, _FOLDER)) as parent:
             for part in PARTS:
-                try:
-                    fd = os.open(part, _FOLDER, dir_fd=parent)
-                except FileNotFoundError:
-                    continue
-                except NotADirectoryError:
-                    self._add(part, part, parent)
-                    continue
-                except OSError as error:
-                    raise _Unreadable(part, error) from None
-                with closing_fd(fd):
-                    self._add_folder(part, fd)
+                self._add(part, part, parent)
 
     def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
         """Add a file under another name, with the owner, mode and time in `status`."""
@@ -170,33 +149,33 @@ class _Packer:
         """Add a member of a folder. An unreadable file of an inbox is left out: no agent can stop a backup."""
         try:
             name.encode()
-            is_group = name.startswith("groups/") and name.count("/") == 1  # it may be a link (decision 025)
-            mode = os.stat(entry, dir_fd=folder, follow_symlinks=is_group).st_mode
+            may_be_link = name in PARTS or (name.startswith("groups/") and name.count("/") == 1)  # decision 025
+            mode = os.stat(entry, dir_fd=folder, follow_symlinks=may_be_link).st_mode
             if stat.S_ISDIR(mode):
-                fd = os.open(entry, _FOLDER, dir_fd=folder) if is_group else open_folder(entry, within=folder)
+                fd = os.open(entry, _FOLDER, dir_fd=folder) if may_be_link else open_folder(entry, within=folder)
             elif stat.S_ISREG(mode):
                 fd, status = open_plain(entry, within=folder)
             else:
-                self.left_out.append(f"{shown(name)}: {kind_of(mode)}")
+                self.left_out.append(f"{printable(name)}: {kind_of(mode)}")
                 return
         except UnicodeEncodeError:
-            self.left_out.append(f"{shown(name)}: its name is not UTF-8")
+            self.left_out.append(f"{printable(name)}: its name is not UTF-8")
             return
         except FileNotFoundError:
             return  # a request that was served meanwhile is in the journal
         except NotRegular as error:
-            self.left_out.append(f"{shown(name)}: {error}")
+            self.left_out.append(f"{printable(name)}: {error}")
             return
         except OSError as error:
             if not name.startswith(f"{_IPC}/"):
                 raise _Unreadable(name, error) from None
-            self.left_out.append(f"{shown(name)}: {error.strerror}")
+            self.left_out.append(f"{printable(name)}: {error.strerror}")
             return
         with closing_fd(fd):
             if stat.S_ISDIR(mode):
                 self._add_folder(name, fd)
             elif name.startswith(f"{_IPC}/") and status.st_size > MAX_REQUEST_BYTES:
-                self.left_out.append(f"{shown(name)}: too large for a request")
+                self.left_out.append(f"{printable(name)}: too large for a request")
             else:
                 self._add_bytes_of(fd, name, status)
 

@@ -57,9 +57,7 @@ ResultT = TypeVar("ResultT")
 SETTLE_LOOK_SECONDS: Final = 0.2  # pause before the next look for texts that could not be removed yet
 # Time without progress after which erasing is given up: a file may be open in another program.
 _MAX_ERASING_SECONDS: Final = 60.0
-_TIDY_TRIES: Final = 10  # tries to remove emptied lines from files, with a pause of `_TIDY_SECONDS`
-_TIDY_SECONDS: Final = 1.0
-_MAX_SPACED: Final = 24  # characters of a text for one character of a phrase, white space between words included
+_TIDY_TRIES: Final = 50  # tries to remove emptied lines from files
 
 
 @dataclass(slots=True)
@@ -199,7 +197,7 @@ class Forgetter:
             left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]
         elsewhere = await self._read(self._journal.settle_elsewhere)
         result = await self._result(went, [*left, *(Residue(*one) for one in elsewhere)])
-        by = Asked(_asked_in(plan), plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
+        by = Asked(plan.asked_in, plan.sender, plan.request, "main", Wire(), bytes.fromhex(plan.digest))
         await self._pipeline.keep_answer(by, result, end_forgetting)
         log.info("forget.finished", group=plan.group, changes=sum(went["changes"].values()), left=len(left))
         return result
@@ -287,15 +285,15 @@ class Forgetter:
         files = await self._read(self._untidy, group)
         for start in range(0, len(files), BATCH_REQUESTS):
             some = files[start : start + BATCH_REQUESTS]
-            for attempt in range(_TIDY_TRIES):
+            for _ in range(_TIDY_TRIES):
                 request = new_id()
                 digest = hashlib.sha256(request.encode()).digest()
                 asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
                 reply = orjson.loads(await self._pipeline.change(asked, "forget", self._tidying(some)))
                 if reply["ok"]:
                     break
-                log.info("forget.waiting", group=group, error=reply["error"]["message"], attempt=attempt)
-                await anyio.sleep(_TIDY_SECONDS)
+                log.info("forget.waiting", group=group, error=reply["error"]["message"])
+                await anyio.sleep(SETTLE_LOOK_SECONDS)
         done.files.update(files)
 
     def _untidy(self, group: str) -> list[str]:
@@ -322,13 +320,10 @@ class Forgetter:
     def _files_with(self, plan: Forgetting) -> list[str]:
         """Return the files of the group that have a text of the plan."""
         phrases, found = plan.phrases, list[str]()
-        folders: dict[Path, set[str]] = {}
         for file in files_of(self._home, plan.group):
-            path = self._home / file
-            held = read_whole(path)
+            held = read_whole(self._home / file)
             if held is not None and phrases.in_bytes(held, is_all=file in plan.files) != held:
                 found.append(file)
-            folders.setdefault(path.parent, set()).add(path.name)
             time.sleep(0)  # lets the threads that serve requests run
         return found
 
@@ -350,12 +345,8 @@ class Forgetter:
         await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
 
 
-def _asked_in(plan: Forgetting) -> str:
-    return plan.asked_in or plan.group
-
-
 def request_file(plan: Forgetting) -> str:
-    return f"data/ipc/{_asked_in(plan)}/{plan.sender}/{REQUESTS}/{plan.request}.json"
+    return f"data/ipc/{plan.asked_in}/{plan.sender}/{REQUESTS}/{plan.request}.json"
 
 
 def _remove_before(home: Path) -> list[str]:
@@ -402,7 +393,7 @@ def forget_injected(ledger: InjectionLedger, plan: Forgetting) -> None:
         hash_, length = result["stable_hash"], result["stable_characters"]
         if hash_ not in found:
             found[hash_] = quotes(result["system"][:length])
-        begins = max(0, length - _MAX_SPACED * phrases.longest)
+        begins = max(0, length - phrases.longest)
         told = orjson.dumps({**result, "system": ""}).decode()
         return found[hash_] or quotes(f"{result['system'][begins:]}\n{told}")
 

@@ -75,8 +75,6 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _MIN_PER_LINE)
     wholes = [text for text in said if len(folded(text)) < MIN_CHARACTERS]
     entries = [file.rpartition("/")[2].removesuffix(".json") for file in files if "/memory/" in file]
-    if not (rows or files or said):
-        return Forgetting(group, selector)
     return Forgetting(
         group,
         selector,

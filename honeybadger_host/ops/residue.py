@@ -68,7 +68,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
     Args:
         without: files to skip.
     """
-    overlap = min(24 * phrases.longest + 64, _MAX_OVERLAP_BYTES)
+    overlap = min(phrases.longest, _MAX_OVERLAP_BYTES)
     left: list[Residue] = []
     for file in every_file(home):
         if file in without:

@@ -97,8 +97,8 @@ class Phrases:
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
         self._wide = _wide_forms(texts[:_MAX_DIRECT])
-        self.longest = max(map(len, texts), default=0)
-        """Characters."""
+        self.longest = 24 * max(map(len, texts), default=0) + 64
+        """Bytes that one may take, escaped and with white space between its words."""
         self.parts = sorted({part for part in map(folded, texts) if part})
         self.wholes = frozenset(filter(None, map(folded, wholes)))
         self._any: list[str] = []

@@ -296,15 +296,11 @@ class _Exporter:
         data = (self._to / CONTENT / place).read_bytes()
         if digest_of(data) == seen.digest:
             return is_as_known
-        if seen.packed is not None or _is_whole(rows):
+        if seen.packed is not None or (rows and rows[0].kind in WHOLE_KINDS):
             with suppress(ValueError):
                 if reduce(text_after, rows, seen.text or b"") == data:
                     return is_as_known
         return _seen_line(seen)
-
-
-def _is_whole(rows: Sequence[Row]) -> bool:
-    return bool(rows) and rows[0].kind in WHOLE_KINDS
 
 
 def _seen_line(known: Seen) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,18 +63,18 @@ class Imported:
     """The report of an import.
 
     Args:
+        added: number of `turns` and `entries`.
         known: number of records that were imported before.
         skipped: records that could not be read or were refused, with file and line.
     """
 
-    turns: int = 0
-    entries: int = 0
+    added: Counter[str] = field(default_factory=Counter)
     known: int = 0
     neutralised: Counter[str] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
 
     def __str__(self) -> str:
-        return f"{count_of(self.turns, 'turn')}, {count_of(self.entries, 'entry', 'entries')}"
+        return f"{count_of(self.added['turns'], 'turn')}, {count_of(self.added['entries'], 'entry', 'entries')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Sent:
     id: str
     data: bytes
     where: Mapping[str, str]
-    is_turns: bool
+    kind: str
 
 
 class Import:
@@ -108,8 +108,7 @@ class Import:
         self._under_way: deque[_Sent] = deque()
         self._waiting = 0
         """Number of records in them."""
-        self._known: tuple[str, set[str]] = ("", set())
-        """The session that was looked at last, and the ids of its imported turns."""
+        self._known_turns = lru_cache(1)(self._imported_into)
         self.done = Imported()
 
     def run(self, found: Iterator[Found], *, is_dry: bool, tell: Callable[[str], object]) -> Imported:
@@ -123,18 +122,12 @@ class Import:
         for sent in self._requests(found):
             tell(f"importing: {self.done}")
             if is_dry:
-                self._count(len(sent.where), is_turns=sent.is_turns)
+                self.done.added[sent.kind] += len(sent.where)
             else:
                 self._send(sent)
         while self._under_way:
             self._collect()
         return self.done
-
-    def _count(self, count: int, *, is_turns: bool) -> None:
-        if is_turns:
-            self.done.turns += count
-        else:
-            self.done.entries += count
 
     # ------------------------------------------------------------------------------------------------------- requests
 
@@ -162,11 +155,10 @@ class Import:
     def _request(
         self, request_id: str, session: str | None, records: list[dict[str, Any]], where: Mapping[str, str]
     ) -> _Sent:
-        payload: dict[str, Any] = {"entries" if session is None else "turns": records}
-        if self._by is not None:
-            payload["by"] = self._by
+        kind = "entries" if session is None else "turns"
+        payload = _without_empty(**{kind: records, "by": self._by})
         data = dump_request(request_id, "import_records", payload, session=session)
-        return _Sent(request_id, data, where, is_turns=session is not None)
+        return _Sent(request_id, data, where, kind)
 
     def _records(self, found: Iterator[Found]) -> Iterator[tuple[dict[str, Any], str, int, str | None]]:
         """Yield record, place, number in its conversation, and session of each record that is not imported yet."""
@@ -228,12 +220,6 @@ class Import:
             updated=None if fact.updated is None else time_stamp(fact.updated, "milliseconds"),
         )
 
-    def _known_turns(self, session: str) -> set[str]:
-        """Return the ids of turns that were imported into a session before."""
-        if self._known[0] != session:
-            self._known = session, self._imported_into(session)
-        return self._known[1]
-
     @cached_property
     def _copied(self) -> set[str]:
         """The ids of turns of this format in any session, including those of this import."""
@@ -242,6 +228,7 @@ class Import:
         return {turn for session in sessions for turn in self._imported_into(session)}
 
     def _imported_into(self, session: str) -> set[str]:
+        """Return the ids of turns that were imported into a session before."""
         known: set[str] = set()
         with suppress(FileNotFoundError), open(self._home / turns_file(self._group, session), "rb") as log:
             for line in log:
@@ -289,7 +276,7 @@ class Import:
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
-        self._count(result["added"], is_turns=sent.is_turns)
+        self.done.added[sent.kind] += result["added"]
         self.done.known += result["known"]
         self.done.neutralised.update(result["neutralised"])
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]

@@ -84,8 +84,7 @@ def finish_loading(home: Path) -> None:
                     make_folders(target.parent)
                     os.rename(source, target)
                     sync_folder(target.parent)
-            if not (home / folders_of(group)["group"]).exists():
-                make_folders(home / folders_of(group)["group"])
+            make_folders(home / folders_of(group)["group"])
             forget_loaded(journal)
         for folder in staged:
             shutil.rmtree(folder, ignore_errors=True)

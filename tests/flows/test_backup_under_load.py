@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_agent import new_id
 from honeybadger_host.journal.opening import read_position
-from honeybadger_host.ops.archive import read_archive
+from honeybadger_host.ops.archive import unpack
 from tests.commands import cli_error
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, request, run_cli, turns_of, wait_for
@@ -112,7 +112,8 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
             packed = run_cli("backup", archive, home=home)
             assert packed.returncode == 0, packed.stderr
             seq_after = read_position(home / "data/journal.db")
-            manifest = read_archive(archive)
+            (tmp_path / f"unpacked-{number}").mkdir()
+            manifest = unpack(archive, tmp_path / f"unpacked-{number}")
             assert manifest.journal is not None
             if manifest.journal.seq > seq_before.committed_seq and seq_after.projected_seq > seq_before.projected_seq:
                 break  # else nothing was written meanwhile, and this shows nothing

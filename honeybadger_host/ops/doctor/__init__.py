@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.errors import SettingsError
 from honeybadger_host.ops.doctor import agent_checks, home_checks
 from honeybadger_host.ops.findings import Finding
 
@@ -40,7 +41,8 @@ def examine(
 ) -> Iterator[Finding]:
     """Run every check and yield each finding at once, since one check may take minutes (with a million entries).
 
-    A check that cannot read something yields a finding about it.
+    A check that cannot read something yields a finding about it. One that needs the settings is left out while they are
+    wrong.
 
     Args:
         begins: called with the name of each check before it runs.
@@ -50,5 +52,7 @@ def examine(
         begins(check.__name__.replace("_", " "))
         try:
             yield from check(home)
+        except SettingsError:
+            pass  # `settings` names what is wrong with them
         except OSError as error:
             yield Finding(check.__name__, "problem", f"cannot be checked: {error}", "see the message")
