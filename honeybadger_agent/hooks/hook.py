@@ -325,7 +325,7 @@ def below(heading: str, found: Mapping[str, Any]) -> str:
 
 
 def turn_of(key: str, role: str, content: str, at: object) -> dict[str, Any]:
-    turn = {"key": key, "role": role, "content": content.encode(errors="replace").decode()}  # no half surrogate pairs
+    turn = {"key": key, "role": role, "content": content}
     return {**turn, "at": at} if isinstance(at, str) else turn
 
 
@@ -563,7 +563,8 @@ def new_id(microseconds: int) -> str:
 
 
 def dumped(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """Return a value as JSON; half surrogate pairs, which no host takes, become question marks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 def within(is_so: Callable[[], bool]) -> bool:

@@ -18,9 +18,10 @@ from agents.memory.session_settings import resolve_session_limit
 
 from honeybadger_agent.client import Client
 from honeybadger_agent.escaping import escaped
+from honeybadger_agent.integrations import in_parts
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import MAX_APPENDED, MAX_PART_BYTES, Role, StoredTurn
+from honeybadger_agent.wire import MAX_APPENDED, Role, StoredTurn
 
 T = TypeVar("T")
 # Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
@@ -67,7 +68,7 @@ class GroupSession:
 
     async def _add(self, items: Sequence[TResponseInputItem]) -> None:
         async with self._changing:
-            for turns in _requests([_turn_of(item) for item in items]):
+            for turns in in_parts((_turn_of(item) for item in items), MAX_APPENDED):
                 await self._client.append_turns(turns)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -120,21 +121,6 @@ def _texts(members: Mapping[str, Any]) -> Iterator[str]:
         for each in part if isinstance(part, list) else ():
             if isinstance(each, Mapping):
                 yield from _texts(each)
-
-
-def _requests(turns: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield turns in parts that fit into one request."""
-    part: list[dict[str, Any]] = []
-    size = 0
-    for turn in turns:
-        bytes_ = len(json.dumps(turn, ensure_ascii=False).encode())
-        if part and (len(part) == MAX_APPENDED or size + bytes_ > MAX_PART_BYTES):
-            yield part
-            part, size = [], 0
-        part.append(turn)
-        size += bytes_
-    if part:
-        yield part
 
 
 def _item_of(turn: StoredTurn) -> TResponseInputItem | None:

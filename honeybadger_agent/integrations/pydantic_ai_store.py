@@ -22,7 +22,8 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import Conflict, NotFound
 from honeybadger_agent.escaping import escaped
-from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, MAX_PART_BYTES, EntryResult
+from honeybadger_agent.integrations import in_parts
+from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
 
 _RECORDS: Final = "store/pydantic-ai/records"
 _ENTRIES: Final = "store/pydantic-ai/entries"
@@ -70,17 +71,16 @@ class GroupConversations(ConversationStore):
         """
         version = await self._version(record.conversation_id, expected_revision)
         if record.head_id is not None and record.head_id not in {entry.id for entry in new_entries}:
-            await self._see_entry(record)
+            try:
+                await self.read_entry(record.head_id)
+            except KeyError:
+                raise ConversationConflict(record.conversation_id) from None
         operations = [_saving(_ENTRIES, entry.id, _json_of(entry)) for entry in new_entries]
         last = _saving(_RECORDS, record.conversation_id, _RECORD.dump_json(record).decode())
         last["payload"] |= {} if version is None else {"replace": True, "expected_version": version}
-        part: list[dict[str, Any]] = []
-        for operation in [*operations, last]:
-            size = sum(len(each["payload"]["content"].encode()) for each in [*part, operation])
-            if part and (len(part) == MAX_OPERATIONS or size > MAX_PART_BYTES):
-                await self._client.change_many(part)
-                part = []
-            part.append(operation)
+        *parts, part = in_parts([*operations, last], MAX_OPERATIONS)
+        for earlier in parts:
+            await self._client.change_many(earlier)
         await self._change(record.conversation_id, part)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -120,12 +120,6 @@ class GroupConversations(ConversationStore):
         if revision != expected_revision:
             raise ConversationConflict(conversation_id)
         return None if held is None else held.version
-
-    async def _see_entry(self, record: ConversationRecord) -> None:
-        try:
-            await self.read_entry(record.head_id or "")
-        except KeyError:
-            raise ConversationConflict(record.conversation_id) from None
 
     async def _change(self, conversation_id: str, operations: list[dict[str, Any]]) -> None:
         try:

@@ -162,7 +162,8 @@ def test_the_context_is_cut_to_the_tools_limit(room: RawSender, transcript: Tran
 
 def test_a_prompt_recalls_what_it_is_about(room: RawSender, transcript: Transcript) -> None:
     SyncClient(room.home, room.group, "ann").save_memory("Ann's boat lies in the harbour of Kiel")
-    about = run_hook(room.home, event(transcript, "UserPromptSubmit", prompt="Where does the boat lie?"))
+    half_an_emoji = "Where does the boat lie? \ud83d"
+    about = run_hook(room.home, event(transcript, "UserPromptSubmit", prompt=half_an_emoji))
     assert "harbour of Kiel" in context_of(about)
     for nothing in ("ok, thanks", "Write a function that sorts numbers", ""):
         assert context_of(run_hook(room.home, event(transcript, "UserPromptSubmit", prompt=nothing))) == ""
