@@ -108,10 +108,6 @@ class Terminal:
         self.enter(text)
         self.wait_for(shows, times=times)
 
-    def paste(self, text: str) -> None:
-        """Paste, as a terminal does where it was asked to say so."""
-        self.type(f"\x1b[200~{text}\x1b[201~")
-
     def wait_for(self, text: str, timeout: float = PATIENCE, *, times: int = 1) -> None:
         """Wait until `text` stands on the screen so often."""
         self._wait(lambda: self.text.count(text) >= times, timeout, f"{text!r} {times} times")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -20,8 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from honeybadger_agent import SyncClient
+from tests import endpoint
 from tests.conftest import HostFactory
-from tests.endpoint import listening
+from tests.endpoint import Answer, Asked
 from tests.hosting import HostProcess, RawSender, at_once, frozen_environment
 
 if TYPE_CHECKING:  # two seconds, for which nobody waits who runs other tests
@@ -75,55 +75,29 @@ def _text(content: Any) -> str:
 def messages_api(claude: ScriptedClaude) -> Iterator[str]:
     """Serve the Messages API on loopback; gives its address."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            is_known = self.path.partition("?")[0] == "/v1/messages" and "test" in str(self.headers)
-            body = json.dumps(claude.answer(request) if is_known else {"type": "error"}).encode()
-            self.send_response(200 if is_known else 404)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answering(asked: Asked) -> Answer:
+        assert asked.path.partition("?")[0] == "/v1/messages"
+        return Answer(headers={"Content-Type": "application/json"}, body=json.dumps(claude.answer(asked.body)).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
-            pass
-
-    with listening(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
-        yield f"http://127.0.0.1:{port}"
+    with endpoint.served(answering) as api:
+        yield api.url
 
 
+# What the tool says of each command is compared with the SDK's own below; here it goes through the runner.
 STORY: list[dict[str, Any]] = [
-    {"command": "view", "path": "/memories"},
     {"command": "create", "path": "/memories/preferences.md", "file_text": "- likes dark mode\n"},
-    {"command": "insert", "path": "/memories/preferences.md", "insert_line": 1, "insert_text": "- drinks tea"},
-    {"command": "str_replace", "path": "/memories/preferences.md", "old_str": "dark", "new_str": "light"},
-    {"command": "rename", "old_path": "/memories/preferences.md", "new_path": "/memories/user/likes.md"},
-    {"command": "view", "path": "/memories/user/likes.md", "view_range": None},
+    {"command": "view", "path": "/memories/preferences.md", "view_range": None},
     {"command": "delete", "path": "/memories/../../etc/passwd"},
     {"command": "forget", "path": "/memories/user"},
-    {"command": "delete", "path": "/memories/user/likes.md"},
 ]
-LINES = "     1\t- likes light mode\n     2\t- drinks tea\n     3\t"
 TOLD: list[tuple[bool, str]] = [
-    (
-        False,
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0.0K\t/memories",
-    ),
     (False, "File created successfully at: /memories/preferences.md"),
-    (False, "The file /memories/preferences.md has been edited."),
     (
         False,
-        f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{LINES}",
-    ),
-    (False, "Successfully renamed /memories/preferences.md to /memories/user/likes.md"),
-    (
-        False,
-        f"Here's the content of /memories/user/likes.md with line numbers:\n{LINES}",
+        "Here's the content of /memories/preferences.md with line numbers:\n     1\t- likes dark mode\n     2\t",
     ),
     (True, "Path must start with /memories and stay below it, got: /memories/../../etc/passwd"),
     (True, "NotImplementedError('Unknown command: forget')"),
-    (False, "Successfully deleted /memories/user/likes.md"),
 ]
 
 
@@ -261,7 +235,7 @@ def told(tool: Any, command: dict[str, Any]) -> str:
 
 def test_the_program_of_the_page_remembers(served: HostProcess, asker: RawSender) -> None:
     (program,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "docs/connecting.md").read_text(), re.MULTILINE | re.DOTALL)
-    claude = ScriptedClaude(STORY[1:2])
+    claude = ScriptedClaude(STORY[:1])
     with messages_api(claude) as address:
         environment = frozen_environment(
             ANTHROPIC_BASE_URL=address,
@@ -273,7 +247,7 @@ def test_the_program_of_the_page_remembers(served: HostProcess, asker: RawSender
             [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=100, check=False
         )
     assert (run.stdout, run.returncode) == ("I remember.\n", 0), run.stderr
-    assert claude.results == TOLD[1:2]
+    assert claude.results == TOLD[:1]
 
 
 def test_what_others_wrote_is_seen_found_and_kept(agent: Agent, member: MakeClient) -> None:
@@ -288,18 +262,6 @@ def test_what_others_wrote_is_seen_found_and_kept(agent: Agent, member: MakeClie
     agent("rename", old_path="/memories/likes", new_path="/memories/old/likes")
     agent("delete", "/memories/old")
     assert [row.begins for row in member().list_memory_entries(category="likes").entries] == ["The cat is called Ada"]
-
-
-@pytest.fixture(scope="module")
-def stocked(served: HostProcess) -> tuple[Agent, Path]:
-    """An agent whose memory holds `a.md` of three lines, `d/b.md` and 101 files in `full`; nothing of it changes."""
-    client = SyncClient(served.home, "stocked", "claude")
-    files = [("general", "a.md", "one\ntwo\nthree"), ("d", "b.md", "x")]
-    files += [("full", f"{number}.md", f"File {number}") for number in range(101)]
-    members = [{"category": category, "name": name, "content": text} for category, name, text in files]
-    for part in (members[:60], members[60:]):
-        client.change_many([{"type": "save_memory", "payload": payload} for payload in part])
-    return Agent(client), served.home / "groups/stocked"
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

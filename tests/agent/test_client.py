@@ -13,12 +13,11 @@ from typing import Any, assert_type
 import pytest
 
 from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, wire
-from honeybadger_agent.errors import BY_CODE, Invalid, NoMailbox
+from honeybadger_agent.errors import BY_CODE, Invalid
 from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
 from tests.agent.conftest import Answering, put_reply, reply_bytes
-from tests.conftest import HostFactory
 from tests.hosting import HostProcess
 
 NOTE = made(wire.UpdateMemory, "User prefers dark mode", "Preferences")
@@ -100,27 +99,7 @@ async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> No
         assert refused.value.field == "payload.content"
 
 
-def test_an_unknown_type_can_be_requested_with_any_object(host: HostProcess, home: Path) -> None:
-    reply = SyncClient(home).request("update_memry", {"content": "x"})
-    assert not reply.ok
-    assert reply.error == wire.ErrorBody(
-        code="invalid", message="type 'update_memry' is unknown; did you mean update_memory?", field="type"
-    )
-
-
 # --------------------------------------------------------------------------------------------------------- asking again
-
-
-def test_repeating_a_timed_out_id_is_applied_once(make_host: HostFactory, home: Path) -> None:
-    client = SyncClient(home, "main", "researcher", timeout_seconds=0.02)
-    with pytest.raises(ReplyTimeout) as late:
-        client.call(NOTE)
-    assert late.value.is_waiting
-    make_host().start()
-    first = client.call(NOTE, request_id=late.value.request_id, timeout_seconds=10)
-    again = client.call(NOTE, request_id=late.value.request_id, timeout_seconds=10)
-    assert first == again == wire.NoteResult(file="MEMORY.md", section="Preferences")
-    assert (home / "groups/main/MEMORY.md").read_text().count("User prefers dark mode") == 1
 
 
 def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> None:
@@ -225,16 +204,6 @@ def test_a_malformed_reply_is_an_error_without_its_content(
     assert says in str(strange.value)
     assert "SECRET" not in str(strange.value)
     assert type(strange.value) is AgentError
-
-
-# ---------------------------------------------------------------------------------------------------------- no mailbox
-
-
-def test_a_mailbox_that_cannot_be_made_is_named(home: Path) -> None:
-    (home / "data/ipc/main").write_text("")
-    for kind in (Client, SyncClient):
-        with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/home/data/ipc/main/user: .* sender add"):
-            kind(home)
 
 
 # ----------------------------------------------------------------------------------------------------- wrong arguments

@@ -103,43 +103,13 @@ def contents_of(home: Path, group: str = "main") -> list[str]:
 def test_a_turn_is_kept_when_it_ends(room: RawSender, transcript: Transcript) -> None:
     transcript.user("My boat lies in Kiel")
     transcript.assistant("Let me see", is_last=False)
+    transcript.user("a task ended", origin={"kind": "task-notification"})
+    transcript.assistant("from a sub-agent", is_last=False, isSidechain=True)
     transcript.assistant("Noted")
     assert context_of(run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted"))) == ""
     assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]
     assert {turn["by"] for turn in turns_of(room.home, SESSION, room.group)} == {"claude-code"}
     assert [turn["sender"] for turn in turns_of(room.home, SESSION, room.group)] == [hook.login_name(), "claude-code"]
-
-
-def test_nothing_is_a_persons_that_no_person_typed(room: RawSender, transcript: Transcript) -> None:
-    transcript.user("Hello")
-    transcript.user("a summary", isCompactSummary=True)
-    transcript.user("do the research", isSidechain=True)
-    transcript.user("caveat", isMeta=True)
-    transcript.user("a result", toolUseResult={"stdout": "x"})
-    transcript.user("a task ended", origin={"kind": "task-notification"})
-    transcript.user("wake up", promptSource="system")
-    transcript.line(type="user", uuid="c", message={"role": "user", "content": "<command-name>/clear</command-name>"})
-    transcript.line(type="user", uuid="t", message={"content": [{"type": "tool_result", "content": "x"}]})
-    transcript.assistant("from a sub-agent", is_last=False, isSidechain=True)
-    transcript.user("copied by a fork", forkedFrom={"sessionId": "s", "messageUuid": "m"})
-    transcript.user("<system-reminder>the date changed</system-reminder>")
-    transcript.line(type="attachment", uuid="n", attachment=QUEUED | {"commandMode": "task-notification"})
-    transcript.line(type="assistant", uuid="e", message={"model": "<synthetic>", "content": "API Error: 529"})
-    transcript.assistant("Hi")
-    run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
-    run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
-    assert contents_of(room.home, room.group) == ["Hello", "Hi"]
-
-
-QUEUED = {"type": "queued_command", "prompt": "And the oars", "commandMode": "prompt", "origin": {"kind": "human"}}
-
-
-def test_words_beside_an_editor_and_meanwhile_are_a_persons(room: RawSender, transcript: Transcript) -> None:
-    transcript.user("<ide_opened_file>The user opened boat.py</ide_opened_file>\n\nPaint the boat")
-    transcript.line(type="attachment", uuid="q", timestamp="2026-11-24T14:00:01.000Z", attachment=QUEUED)
-    transcript.assistant("Both are red")
-    run_hook(room.home, event(transcript, "Stop", last_assistant_message="Both are red"))
-    assert contents_of(room.home, room.group) == ["Paint the boat", "And the oars", "Both are red"]
 
 
 def test_a_session_begins_with_the_groups_memory(room: RawSender, transcript: Transcript) -> None:

@@ -42,36 +42,18 @@ def test_the_description_tells_the_model_when_to_remember() -> None:
 _DEEP: dict[str, Any] = {}
 for _ in range(249):
     _DEEP = {"a": _DEEP}
+# `test_wire` has what is refused of each kind of member; these are limits that stand nowhere else.
 WRONG: list[tuple[type[wire.Request[Any]], dict[str, Any], type[RequestFailed]]] = [
     (wire.UpdateMemory, {"content": ""}, Invalid),
-    (wire.UpdateMemory, {"content": 5}, Invalid),
-    (wire.UpdateMemory, {"content": "x" * 32_769}, TooLarge),
-    (wire.UpdateMemory, {"content": "x", "section": "s" * 81}, TooLarge),
-    (wire.AppendTurn, {"role": "boss", "content": "x"}, Invalid),
-    (wire.AppendTurn, {"role": "user", "content": "x", "tools_used": ["a"] * 65}, TooLarge),
-    (wire.AppendTurn, {"role": "user", "content": "x", "tools_used": ["a", ""]}, Invalid),
-    (wire.GetHistory, {"budget_tokens": -1}, Invalid),
-    (wire.GetHistory, {"max_messages": 0}, Invalid),
-    (wire.GetContext, {"budget_tokens": 1.5}, Invalid),
-    (wire.GetContext, {"message": ""}, Invalid),
-    (wire.SaveMemory, {"content": "x", "category": "a/../b"}, Invalid),
     (wire.SaveMemory, {"content": "x", "category": "a" * 201}, TooLarge),
     (wire.SaveMemory, {"content": "x", "tags": ["a"] * 33}, TooLarge),
     (wire.SaveMemory, {"content": "x", "tags": ["a" * 65]}, TooLarge),
     (wire.SaveMemory, {"content": "x", "metadata": {"a": "b" * 8192}}, TooLarge),
     (wire.SaveMemory, {"content": "x", "metadata": {"a": _DEEP}}, Invalid),
-    (wire.SaveMemory, {"content": "x", "name": "../x"}, Invalid),
     (wire.SaveMemory, {"content": "x", "name": "x" * 129}, TooLarge),
-    (wire.EditMemory, {"id": "x", "name": "a\nb"}, Invalid),
     (wire.ListMemoryEntries, {"limit": 1001}, Invalid),
-    (wire.DeleteMemory, {"id": "../x"}, Invalid),
-    (wire.SaveToWorkingMemory, {"key": "", "data": "x"}, Invalid),
     (wire.SaveToWorkingMemory, {"key": "k" * 101, "data": "x"}, TooLarge),
-    (wire.SaveToWorkingMemory, {"key": "k", "data": ""}, Invalid),
-    (wire.SaveToWorkingMemory, {"key": "k", "data": "x", "ttl_minutes": 0}, Invalid),
-    (wire.SaveToWorkingMemory, {"key": "k", "data": "x", "ttl_minutes": "5"}, Invalid),
     (wire.SaveToWorkingMemory, {"key": "k", "data": "x", "ttl_minutes": True}, Invalid),
-    (wire.SearchWorkingMemory, {"query": ""}, Invalid),
 ]
 
 

@@ -39,12 +39,14 @@ def parse(value: Any, stem: str = "note-1") -> wire.Wire:
 def refused(value: Any) -> Refusal:
     with pytest.raises(Refusal) as caught:
         parse(value)
+    assert SECRET not in str(caught.value), "no message shows the content"
     return caught.value
 
 
 def not_a_request(value: Any) -> NotARequest:
     with pytest.raises(NotARequest) as caught:
         parse(value)
+    assert SECRET not in str(caught.value), "no message shows the content"
     return caught.value
 
 
@@ -106,16 +108,16 @@ NOTE, TURN = ("update_memory", {"content": "x"}), ("append_turn", {"role": "user
 UNKNOWN: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
     (("update_memory", {}), {"contnt": "x"}, "contnt is unknown; did you mean content?"),
     (NOTE, {"Section": "A"}, "Section is unknown; did you mean section?"),
-    (NOTE, {"why": 1}, "why is unknown; known: content, section, pinned"),
+    (NOTE, {"why": SECRET}, "why is unknown; known: content, section, pinned"),
     (NOTE, {"a\nb\x1b[2J": 1}, r"a\nb\x1b[2J is unknown; known: content, section, pinned"),
     (("ping", {}), {"loud": True}, "loud is unknown; ping takes no members"),
     (("get_history", {}), {"budget": 1}, "budget is unknown; did you mean budget_tokens?"),
 ]
 WRONG: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
-    (("update_memory", {}), {"section": "A"}, "content is missing"),
-    *((NOTE, {"content": value}, "content must be a string") for value in (5, None, ["x"])),
+    (("update_memory", {}), {"section": SECRET}, "content is missing"),
+    *((NOTE, {"content": value}, "content must be a string") for value in (5, None, [SECRET], {SECRET: SECRET})),
     *((NOTE, {name: ""}, f"{name} is empty") for name in ("content", "section")),
-    (TURN, {"role": "boss"}, "role must be 'user', 'assistant', 'system' or 'tool'"),
+    (TURN, {"role": SECRET}, "role must be 'user', 'assistant', 'system' or 'tool'"),
     (TURN, {"tools_used": "a"}, "tools_used must be an array"),
     (TURN, {"tools_used": ["a", 1]}, "tools_used.1 must be a string"),
     (TURN, {"input_tokens": -1}, "input_tokens must be at least 0"),
@@ -233,30 +235,6 @@ def test_any_bytes_are_a_request_or_a_printable_error(data: bytes, stem: str) ->
         assert problem.code in ("invalid", "too_large")
         assert problem.field is not None
         wire.dump_error("note-1", problem)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        envelope(payload={"content": SECRET * 2_000}),
-        envelope(payload={"content": [SECRET]}),
-        envelope(payload={"content": {SECRET: SECRET}}),
-        envelope(payload={"content": "x", "section": SECRET * 3}),
-        envelope(payload={"content": "x", "typo": SECRET}),
-        envelope(payload={"section": SECRET}),
-        envelope(type="append_turn", payload={"role": SECRET, "content": SECRET}),
-        envelope(type="append_turn", payload={"role": "user", "content": SECRET, "tools_used": [SECRET * 4]}),
-        envelope(payload=SECRET),
-        envelope(session=SECRET),
-        envelope(v=SECRET),
-        [SECRET],
-        json.dumps(envelope(payload={"content": SECRET})).encode() + b"}",
-    ],
-)
-def test_no_message_shows_the_content(value: Any) -> None:
-    with pytest.raises((Refusal, NotARequest)) as caught:
-        parse(value)
-    assert SECRET not in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------------------- what we write

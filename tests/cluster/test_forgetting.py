@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,7 @@ from honeybadger_host.ops.residue import scan
 from honeybadger_host.text.phrases import Phrases
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.story import residue
-from tests.cluster.test_kill_points import KILL, wait_until_dead
+from tests.cluster.test_kill_points import IS_LONG, KILL, wait_until_dead
 from tests.hosting import RawSender, request, run_cli, wait_for
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
@@ -170,8 +171,11 @@ def ask(machine: Machine) -> RawSender:
     return operator
 
 
-@pytest.mark.parametrize("survivor", ["the same machine", "another"])
-@pytest.mark.parametrize("point", OWNER)
+SURVIVORS: Final = ("the same machine", "another")
+ENDS: Final = list(itertools.product(OWNER, SURVIVORS) if IS_LONG else zip(OWNER, SURVIVORS * 3, strict=True))
+
+
+@pytest.mark.parametrize(("point", "survivor"), ENDS)
 def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster, point: str, survivor: str) -> None:
     a, b, c = told.machines
     told.settle()

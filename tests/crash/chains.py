@@ -22,6 +22,7 @@ from tests.hosting import at_once
 
 _QUICK_CHECKPOINTS: Final = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
 _KILLED: Final = -9
+WAYS: Final[Sequence[When]] = ("before", "after", "torn")
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ class Chain:
 
     def run(self) -> Figures:
         """Go through the deaths, then to the end; the folder is removed when all is well."""
+        self.folder.mkdir(parents=True)
         figures = Figures(Counter(chains=1))
         home = self.folder / "home"
         make_home(home)
@@ -132,10 +134,27 @@ def rounds(total: Figures, what: str, least: int, capsys: pytest.CaptureFixture[
         assert total.is_good, str(total)
 
 
-def kills_in_recovery(rng: random.Random, count: int = 2) -> list[Kill]:
-    """Return random places for the next hosts of a chain to die, most of them while they recover."""
-    whens: tuple[When, ...] = ("before", "after", "torn")
-    return [Kill(rng.randint(1, 45), rng.choice(whens)) for _ in range(count)]
+def chains(
+    nursery: Nursery,
+    folder: Path,
+    when: When,
+    rng: random.Random,
+    *,
+    first: int = 1,
+    stride: int = 1,
+    has_power_cuts: bool = False,
+    **more: Any,
+) -> Iterator[Chain]:
+    """Yield chains whose first host dies at the calls `first`, `first + stride`, …, and two more while they recover.
+
+    Args:
+        more: of `Chain`.
+    """
+    for at in itertools.count(first, stride):
+        kill = Kill(at, when, kind="write" if when == "torn" else "")
+        then = [Kill(rng.randint(1, 45), rng.choice(WAYS)) for _ in range(2)]
+        cuts = random.Random(rng.getrandbits(64)) if has_power_cuts else None
+        yield Chain(nursery, folder / f"{when}-{at}", kill, then, cuts=cuts, **more)
 
 
 def until_over(chains: Iterable[Chain]) -> Figures:

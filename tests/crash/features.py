@@ -34,6 +34,7 @@ from honeybadger_host.text.turn import Turn
 from tests.crash.hosts import RECORDED_AT_ONCE, Nursery, Work
 from tests.flows.test_agents import agent
 from tests.flows.test_push import configure
+from tests.flows.world import put_task, records
 from tests.hosting import HostProcess, RawSender, request, turns_of, wait_for
 from tests.people import edits_in, newest_edit, settle, wait_until_looked_at
 
@@ -93,22 +94,6 @@ from datetime import UTC, datetime, timedelta
 from honeybadger_host import compose
 compose.wall_clock = lambda: datetime.now(UTC) - timedelta(hours={HOURS})
 """
-
-
-def records(home: Path, event: str, group: str = "main") -> list[dict[str, Any]]:
-    """Return what is recorded of a group's tasks, of one kind."""
-    try:
-        lines = (home / "data" / "tasks" / f"{group}.jsonl").read_bytes().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return []
-    return [record for record in map(json.loads, lines) if record["event"] == event]
-
-
-def put_task(home: Path, task: str, group: str = "main", **members: object) -> None:
-    """Save a task's file."""
-    path = home / "groups" / group / "tasks" / f"{task}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"name": task, "description": f"remember {task}", **members}))
 
 
 def tasks(nursery: Nursery, folder: Path) -> Work:
@@ -589,10 +574,33 @@ def removed_notes(nursery: Nursery, folder: Path) -> Work:
     return asked_of(home, requests, _ONE_BY_ONE, check, stride=31)
 
 
+# ------------------------------------------------------------------------------------------------------------ contexts
+
+
+def contexts(nursery: Nursery, folder: Path) -> Work:
+    """Contexts are served while notes come and the persona changes; each is shown again as it was served."""
+    home, count = folder / "served", 3
+    make_home(home)
+    requests: dict[str, bytes] = {}
+    for number in range(count):
+        requests[f"ann/{number}c"] = request(f"{number}c", "get_context", payload={"message": f"Which note {number}?"})
+        requests[f"ann/{number}n"] = request(f"{number}n", content=f"note {number}")
+
+    def check(home: Path, where: str) -> None:
+        served = [json.loads(reply_of(home, f"ann/{number}c") or b"{}")["result"] for number in range(count)]
+        (home / "groups" / "main" / "CLAUDE.md").write_text("Be kind.\n")
+        with nursery.serving(home):
+            for number, shown in enumerate(served):
+                again = RawSender(home, sender="ann").do(f"{number}a", "get_context", as_of=shown["hash"])
+                assert again["system"] == shown["system"], where
+
+    return asked_of(home, requests, _ONE_BY_ONE, check, stride=41)
+
+
 FEATURES: Final[Mapping[str, Callable[[Nursery, Path], Work]]] = {
     made.__name__: made
     for made in (
         *(tasks, delegation, messages, consolidation, dream, forget, removed_notes),
-        *(recorded_edits, undone_edits, rewind, edited_note),
+        *(recorded_edits, undone_edits, rewind, edited_note, contexts),
     )
 }

@@ -303,6 +303,8 @@ class Story:
         _count(f"{group}: turn with a key", [(group, key) for key in "abcd"], [(group, key) for key in keys], verdict)
         if keys != sorted(keys):
             verdict.wrong.append(f"{group}: turns with keys are in the order {keys}")
+        if (withdrawn := [line["withdrawn"] for line in lines if "withdrawn" in line]) != [[[3, 3]]]:
+            verdict.wrong.append(f"{group}: turns withdrawn are {withdrawn}")
         replies = [self.acknowledged.get(one.request_id) for one in sent]
         results = [orjson.loads(reply)["result"] for reply in replies if reply]
         added = [result["added"] for result in results if "added" in result]

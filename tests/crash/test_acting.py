@@ -28,9 +28,10 @@ import pytest
 
 from tests.crash.chains import Figures, live, rounds, storms
 from tests.crash.conftest import IS_LONG
-from tests.crash.features import SPECIALISTS, make_router, pushed, put_task, records, write_scripts
+from tests.crash.features import SPECIALISTS, make_router, pushed, write_scripts
 from tests.crash.hosts import Nursery, ended
 from tests.flows.test_push import Receiver, configure, receiving
+from tests.flows.world import put_task, records
 from tests.hosting import RawSender, request, turns_of, wait_for
 
 KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))

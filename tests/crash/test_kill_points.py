@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
+from tests.crash.chains import WAYS, Chain, Figures, chains, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When
 from tests.hosting import at_once
 
 POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
-WAYS: Final[Sequence[When]] = ("before", "after", "torn")
 _MIN_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
-
-
-def chains(
-    nursery: Nursery,
-    folder: Path,
-    when: When,
-    rng: random.Random,
-    *,
-    first: int,
-    stride: int,
-    faults: Sequence[str] = (),
-) -> Iterator[Chain]:
-    """Yield chains whose first host dies at the calls `first`, `first + stride`, …"""
-    for at in itertools.count(first, stride):
-        kill = Kill(at, when, kind="write" if when == "torn" else "")
-        then = kills_in_recovery(rng)
-        yield Chain(nursery, _made(folder / f"{when}-{at}"), kill, then, faults=faults)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    return folder
 
 
 @pytest.mark.parametrize(("when", "stride"), [("before", 227), ("after", 257), ("torn", 113)])
@@ -64,7 +40,7 @@ def test_killed_thrice_at_a_point_nothing_is_lost(nursery: Nursery, tmp_path: Pa
 def at_point(nursery: Nursery, folder: Path, point: str, faults: Sequence[str] = ()) -> Figures:
     """Kill three hosts at a named point, then serve to the end."""
     death = Point(point, 1)
-    return Chain(nursery, _made(folder / point), death, [death, death], faults=faults).run()
+    return Chain(nursery, folder / point, death, [death, death], faults=faults).run()
 
 
 def test_without_receipts_a_killed_host_doubles_requests(nursery: Nursery, tmp_path: Path) -> None:
@@ -76,7 +52,7 @@ def test_without_receipts_a_killed_host_doubles_requests(nursery: Nursery, tmp_p
 def test_without_receipts_a_kill_at_a_call_doubles_requests(nursery: Nursery, tmp_path: Path) -> None:
     """The control of the kills at calls: a change is committed, and its reply has no name yet."""
     kill = Kill(1, kind="rename", path="/replies/")
-    figures = Chain(nursery, _made(tmp_path / "chain"), kill, faults=("--without-receipts",)).run()
+    figures = Chain(nursery, tmp_path / "chain", kill, faults=("--without-receipts",)).run()
     assert figures.verdict.doubled, figures
 
 
@@ -88,7 +64,7 @@ def test_killed_at_every_call_nothing_is_lost_or_doubled(
     total = Figures()
 
     def go_through(folder: Path, when: When, seed: int) -> Figures:
-        return until_over(chains(nursery, folder, when, random.Random(seed), first=1, stride=1))
+        return until_over(chains(nursery, folder, when, random.Random(seed)))
 
     for number in rounds(total, "kills", _MIN_KILLS, capsys):
         ways = [(tmp_path / f"{number}-{when}", when, rng.getrandbits(64)) for when in WAYS]

@@ -6,40 +6,18 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from honeybadger_host.files.home import make_home
-from tests.crash.chains import Chain, Figures, kills_in_recovery, rounds, until_over
+from tests.crash.chains import Chain, Figures, chains, rounds, until_over
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
 from tests.crash.story import BOXES, Story, producing
 
 _MIN_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
-
-
-def chains(
-    nursery: Nursery,
-    folder: Path,
-    when: When,
-    rng: random.Random,
-    *,
-    is_mixed: bool,
-    first: int = 1,
-    stride: int = 1,
-    faults: Sequence[str] = (),
-    path: str = "",
-) -> Iterator[Chain]:
-    """Yield chains whose power is cut at the calls `first`, `first + stride`, …, and twice in recovery."""
-    for at in itertools.count(first, stride):
-        chain_folder = folder / f"{when}-{at}-{is_mixed}"
-        chain_folder.mkdir(parents=True)
-        kill = Kill(at, when, kind="write" if when == "torn" else "", path=path)
-        cuts = random.Random(rng.getrandbits(64))
-        yield Chain(nursery, chain_folder, kill, kills_in_recovery(rng), faults=faults, cuts=cuts, is_mixed=is_mixed)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +27,8 @@ def test_a_power_cut_at_any_call_keeps_acknowledged_changes(
     nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, is_mixed: bool, stride: int
 ) -> None:
     first = rng.randint(1, stride)
-    figures = until_over(chains(nursery, tmp_path, when, rng, is_mixed=is_mixed, first=first, stride=stride))
+    cut = chains(nursery, tmp_path, when, rng, first=first, stride=stride, has_power_cuts=True, is_mixed=is_mixed)
+    figures = until_over(cut)
     assert figures.counts["cuts"] > figures.counts["chains"]
     assert figures.counts["acknowledged"]
     assert figures.verdict.is_good, figures
@@ -61,10 +40,8 @@ def test_a_power_cut_in_a_checkpoint_keeps_acknowledged_changes(
     """Calls on the database itself, beside its log, are those of a checkpoint."""
     figures = Figures()
     for at in range(rng.randint(4, 13), 24, 10):
-        folder = tmp_path / f"at-{at}"
-        folder.mkdir()
         kill = Kill(at, "after", kind="write,sync,truncate", path="data/journal.db")
-        figures.add(Chain(nursery, folder, kill, [kill], cuts=rng, is_mixed=rng.random() < 0.5).run())
+        figures.add(Chain(nursery, tmp_path / f"at-{at}", kill, [kill], cuts=rng, is_mixed=rng.random() < 0.5).run())
     assert figures.verdict.is_good, figures
 
 
@@ -105,7 +82,7 @@ def test_a_host_that_does_not_sync_loses_acknowledged_notes(
 ) -> None:
     """The control: the same check sees what syncs are for."""
     all_chains = chains(
-        nursery, tmp_path, "before", rng, is_mixed=False, first=100, stride=30, faults=("--without-sync",)
+        nursery, tmp_path, "before", rng, first=100, stride=30, has_power_cuts=True, faults=("--without-sync",)
     )
     for chain in all_chains:
         figures = chain.run()
@@ -123,4 +100,5 @@ def test_power_cuts_at_every_call_keep_what_was_acknowledged(
     ways = itertools.cycle[tuple[When, bool]]((("before", False), ("after", True), ("torn", True), ("before", True)))
     for number in rounds(total, "cuts", _MIN_CUTS, capsys):
         when, is_mixed = next(ways)
-        total.add(until_over(chains(nursery, tmp_path / str(number), when, rng, is_mixed=is_mixed)))
+        folder = tmp_path / str(number)
+        total.add(until_over(chains(nursery, folder, when, rng, has_power_cuts=True, is_mixed=is_mixed)))

@@ -9,10 +9,8 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict
-from honeybadger_agent.mailbox import new_id
 from tests.commands import cli_json
-from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, request
+from tests.hosting import PATIENCE, HostProcess
 
 
 def put(name: str, content: str, **more: Any) -> dict[str, Any]:
@@ -32,9 +30,9 @@ def held(agent: SyncClient) -> dict[str | None, str | None]:
     return {row.name: row.content for row in listed.entries}
 
 
-def test_all_operations_are_one_change_with_results_in_order(host: HostProcess, home: Path) -> None:
+def test_all_operations_are_one_change_undone_whole(host: HostProcess, home: Path) -> None:
     agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    old = agent.save_memory("old", category="store/a", name="c")
+    old = agent.save_memory("marigold", category="store/a", name="c")
     gone = agent.save_memory("gone", category="store/a", name="d")
     results = agent.change_many([put("a", "1"), put("b", "2"), edit(old.id, content="new"), delete("d")]).results
     assert [(one.id == gone.id, one.content) for one in results] == [
@@ -44,7 +42,12 @@ def test_all_operations_are_one_change_with_results_in_order(host: HostProcess, 
         (True, "gone"),
     ]
     assert held(agent) == {"a": "1", "b": "2", "c": "new"}
-    assert len({row["at"] for row in cli_json("log", "main", home=home)[:4]}) == 1
+    changed, *others = cli_json("log", "main", home=home)[:4]
+    assert {row["at"] for row in others} == {changed["at"]}
+    cli_json("undo", str(changed["seq"]), home=home)
+    assert held(agent) == {"c": "marigold", "d": "gone"}
+    cli_json("forget", "main", "--text", "marigold", home=home)
+    assert held(agent) == {"d": "gone"}
 
 
 def test_each_operation_meets_what_those_before_it_have_changed(host: HostProcess, home: Path) -> None:
@@ -68,29 +71,3 @@ def test_each_operation_meets_what_those_before_it_have_changed(host: HostProces
         agent.change_many([put("x", "1"), put("x", "2")])
     assert "x" not in held(agent)
     assert len(agent.change_many([put(str(n), "x") for n in range(100)]).results) == 100
-
-
-def test_it_is_done_once_despite_kills_and_undone_whole(make_host: HostFactory, home: Path) -> None:
-    host = make_host().start()
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    agent.save_memory("marigold", category="store/a", name="a")
-    host.kill()
-    sender = RawSender(home, sender="ben").make()
-    request_id = new_id()
-    operations = [put("a", "new", replace=True), put("b", "1"), put("c", "2")]
-    data = request(request_id, "change_many", payload={"operations": operations})
-    sender.drop(request_id, data)
-    host.start()
-    reply = sender.reply(request_id)
-    host.kill()
-    (sender.replies / f"{request_id}.json").unlink()
-    sender.drop(request_id, data)
-    host.start()
-    assert sender.reply(request_id) == reply
-    assert held(agent) == {"a": "new", "b": "1", "c": "2"}
-    rows = cli_json("log", "main", home=home)
-    assert len(rows) == 4
-    cli_json("undo", str(rows[1]["seq"]), home=home)
-    assert held(agent) == {"a": "marigold"}
-    cli_json("forget", "main", "--text", "marigold", home=home)
-    assert held(agent) == {}

@@ -157,8 +157,15 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     terminal.enter("/agent")
     terminal.say("hello again", "Hello to you.", times=2)
     terminal.wait_for("you>", times=16)
+    terminal.say("/new boats", "Session boats.")
+    terminal.say("hello", "Hello to you.", times=3)
+    terminal.wait_for_prompt()
+    terminal.say("/clear", "Session chat-")
+    terminal.wait_for_prompt()
+    assert "Hello to you." not in terminal.text
     terminal.enter("/quit")
     assert terminal.end() == 0
+    assert {path.stem for path in (home / "data/sessions/main").glob("*.jsonl")} == {"holidays", "boats"}
     feedback = [json.loads(line) for line in (home / "data/feedback/main.jsonl").read_text().splitlines()]
     assert [(one["kind"], one.get("content"), one["session"], one["turn"]) for one in feedback] == [
         ("correction", "Don't greet me, answer", "holidays", 2),
@@ -214,24 +221,6 @@ def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat:
     turns = turns_of(home)
     assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["remember", "hello"]
     assert turns[1]["content"].endswith("\n\n(Stopped here: asked for by user.)")
-
-
-def test_new_and_clear_begin_a_conversation(make_host: HostFactory, home: Path, chat: Open) -> None:
-    make_host(script(home, HELLO)).start()
-    terminal = chat()
-    terminal.say("hello", "Hello to you.")
-    terminal.wait_for_prompt()
-    terminal.say("/new boats", "Session boats.")
-    terminal.say("hello", "Hello to you.", times=2)
-    terminal.wait_for_prompt()
-    terminal.say("/clear", "Session chat-")
-    terminal.wait_for_prompt()
-    assert "Hello to you." not in terminal.text
-    terminal.say("/foo", "There is no /foo: /help lists the commands")
-    terminal.say("/hepl", "There is no /hepl; /help?")
-    leave(terminal)
-    sessions = {path.stem for path in (home / "data/sessions/main").glob("*.jsonl")}
-    assert sessions == {"main", "boats"}
 
 
 def test_text_typed_during_an_answer_is_the_next_message(make_host: HostFactory, home: Path, chat: Open) -> None:

@@ -10,11 +10,10 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Forbidden, NotFound
-from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.errors import Conflict, NotFound
 from honeybadger_agent.wire import ArchiveMemory, Undo
 from honeybadger_host.journal.reader import LogFilter, read_log
-from tests.commands import cli_error, cli_json, cli_text
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, run_agent, run_cli
 from tests.people import looking, save, settle
@@ -96,20 +95,6 @@ def test_an_edit_and_a_move_are_each_undone_once(make_host: HostFactory, client:
     assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised", "similar"})
     assert run_cli("undo", 6, home=host.home).returncode == 1  # it was changed since
     assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
-
-
-@pytest.mark.parametrize("closed", [False, True])
-def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> None:
-    if closed:
-        assert run_cli("sender", "add", "main", "stranger", home=home).returncode == 0
-    assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
-    make_host({"ipc.closed": closed}).start()
-    stranger = RawSender(home).make()
-    saved = stranger.ask("a", request("a", "save_memory", payload={"content": "x"}))
-    reply = stranger.ask("b", request("b", "undo", payload={"seq": saved["seq"]}))
-    assert reply["error"]["code"] == Forbidden.code
-    assert run_cli("undo", saved["seq"], home=home).returncode == 0
-    assert not (home / "groups/main" / saved["result"]["file"]).exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -223,27 +208,3 @@ def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) 
     with pytest.raises(Conflict, match="was deleted since"):
         agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
     assert agent.list_memory_entries(category="plans").total == 0
-
-
-def test_a_put_is_applied_once_in_order_despite_kills(make_host: HostFactory, home: Path) -> None:
-    host = make_host().start()
-    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory("0", **PLAN, replace=True)
-    host.kill()
-    sender = RawSender(home).make()
-    ids = [new_id() for _ in range(4)]
-    expecting = {"expected_version": first.version}
-    for n, request_id in enumerate(ids, 1):  # they come in one batch
-        payload = {"content": str(n), **PLAN, "replace": True, **(expecting if n in (1, 3) else {})}
-        sender.drop(request_id, request(request_id, "save_memory", payload=payload))
-    host.start()
-    replies = [sender.reply(request_id) for request_id in ids]
-    assert [reply["ok"] for reply in replies] == [True, True, False, True]
-    host.kill()
-    data = request(ids[1], "save_memory", payload={"content": "2", **PLAN, "replace": True})
-    (sender.replies / f"{ids[1]}.json").unlink()
-    sender.drop(ids[1], data)
-    host.start()
-    assert sender.reply(ids[1]) == replies[1]
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
-    assert agent.get_memory(**PLAN).content == "4"
-    assert [row["kind"] for row in cli_json("log", "main", home=home)] == ["entry"] * 4

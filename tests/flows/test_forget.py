@@ -26,7 +26,7 @@ from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_consolidation import SOON
-from tests.flows.world import fill, needs_mount, script
+from tests.flows.world import needs_mount, script, use_up_space
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
 from tests.people import edits_in, looking, newest_edit, settle
 
@@ -542,11 +542,11 @@ def test_a_full_disk_leaves_it_to_be_finished(disk: Path, cramped: HostProcess) 
     os.kill(host.pid, signal.SIGSTOP)
     operator.drop("f1", request("f1", "forget", payload={"text": PHRASE}))
     (disk / "spare").write_bytes(b"x" * 150_000)
-    fill(disk / "filler")
+    (filler,) = use_up_space(disk)
     (disk / "spare").unlink()
     os.kill(host.pid, signal.SIGCONT)
     wait_for(lambda: host.events("pipeline.reply_failed") or operator.peek("f1"), what="an end of the space")
-    (disk / "filler").unlink()
+    filler.unlink()
     operator.reply("f1", timeout=100)
     sender.do("more", content="said meanwhile")
     assert forget(home, "--text", PHRASE)["left"] == []

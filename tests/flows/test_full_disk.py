@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, troubles, use_up_inodes
+from tests.flows.world import is_idle, mounted, needs_mount, remount, troubles, use_up_inodes, use_up_space
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
 
 NAMES = ("r1", "r2", "r3")
@@ -38,27 +39,38 @@ def _assert_each_stands_once(sender: RawSender) -> None:
 
 
 @needs_mount
-def test_on_a_full_disk_requests_wait_and_run_once(disk: Path, cramped: HostProcess) -> None:
+@pytest.mark.parametrize(
+    ("use_up", "without"),
+    [(use_up_space, "disk: 0 MiB free"), (use_up_inodes, "inodes: 0 inodes free")],
+    ids=["space", "inodes"],
+)
+def test_on_a_full_disk_requests_wait_and_run_once(
+    disk: Path, cramped: HostProcess, use_up: Callable[[Path], list[Path]], without: str
+) -> None:
     cramped.settings["ops.maintenance.CHECKPOINT_SECONDS"] = 600.0  # without a checkpoint each commit needs space
     host, home = cramped.start(), cramped.home
     sender = RawSender(home).make()
     sender.do("before", content="before")
 
     _drop_while_stopped(host, sender)
-    fill(disk / "filler")
+    fillers = use_up(disk)
     os.kill(host.pid, signal.SIGCONT)
 
     wait_for(lambda: host.events("pipeline.reply_failed"))
-    assert host.events("journal.waiting")
+    assert is_idle(host)
     assert sorted(path.name for path in sender.requests.iterdir()) == ["r1.json", "r2.json", "r3.json"]
-    assert "No space left on device; nothing was sent" in cli_error("undo", "1", home=home, code=8)
-    assert "- r1" not in sender.memory_text()
-    assert host.is_running
+    assert len(host.events("pipeline.reply_failed")) == 1
+    assert f"problem   {without}" in cli_text("doctor", home=home, code=1)
+    if use_up is use_up_space:
+        assert host.events("journal.waiting")
+        assert "No space left on device; nothing was sent" in cli_error("undo", "1", home=home, code=8)
+        assert "- r1" not in sender.memory_text()
 
-    (disk / "filler").unlink()
+    for path in fillers:
+        path.unlink()
     wait_for(lambda: not list(sender.requests.iterdir()), timeout=100)
     _assert_each_stands_once(sender)
-    assert host.events("journal.recovered")
+    assert bool(host.events("journal.recovered")) == (use_up is use_up_space)
     host.stop()
 
 
@@ -89,35 +101,12 @@ def test_a_full_journal_is_unavailable_and_later_works_once(
 
 
 @needs_mount
-def test_without_inodes_requests_wait_and_run_once(disk: Path, cramped: HostProcess) -> None:
-    host, home = cramped.start(), cramped.home
-    sender = RawSender(home).make()
-    sender.do("before", content="before")
-
-    _drop_while_stopped(host, sender)
-    fillers = use_up_inodes(disk)
-    assert len(fillers) > 10
-    os.kill(host.pid, signal.SIGCONT)
-    wait_for(lambda: host.events("pipeline.reply_failed"))
-    assert is_idle(host)
-    assert len(os.listdir(sender.requests)) == 3
-    assert len(host.events("pipeline.reply_failed")) == 1
-    assert "problem   inodes: 0 inodes free" in cli_text("doctor", home=home, code=1)
-
-    for path in fillers:
-        path.unlink()
-    wait_for(lambda: not os.listdir(sender.requests), timeout=100)
-    _assert_each_stands_once(sender)
-    host.stop()
-
-
-@needs_mount
 def test_notes_on_a_full_disk_are_written_once_later(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     with mounted(home / "groups", "size=64k") as groups:
         stranger.memory.parent.mkdir()
         host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
         stranger.do("before", content="before")
-        fill(groups / "filler")
+        (filler,) = use_up_space(groups)
         text = "x" * 4096
         for name in NAMES:
             stranger.do(name, content=f"{name} {text}")
@@ -131,7 +120,7 @@ def test_notes_on_a_full_disk_are_written_once_later(home: Path, make_host: Host
 
         host.restart()  # recovery finds the disk full, too, and the host serves
         stranger.do("again", content="again")
-        (groups / "filler").unlink()
+        filler.unlink()
         host.wait_for_event("projection.caught_up")
         for name in NAMES:
             assert stranger.memory_text().count(f"- {name} {text}\n") == 1

@@ -187,25 +187,6 @@ def test_a_file_only_its_owner_reads_is_served(scene: Scene) -> None:
     scene.check_refused("x.json", b"not for you" if os.geteuid() == 0 else None)
 
 
-@pytest.mark.parametrize("seconds", [0, 0.5], ids=["at once", "later"])
-def test_a_hard_link_to_anothers_request_is_never_ours(scene: Scene, seconds: float) -> None:
-    data = request("x", content="the victim's own words")
-    for sender in (scene.victim, scene.mallory):
-        (sender.root / "tmp" / "both").unlink(missing_ok=True)
-    (scene.victim.root / "tmp" / "both").write_bytes(data)
-    os.link(scene.victim.root / "tmp" / "both", scene.mallory.root / "tmp" / "both")
-    (scene.victim.root / "tmp" / "both").rename(scene.victim.requests / "x.json")
-    time.sleep(seconds)  # later, the victim's file is refused first, and the attacker's is left with one name
-    (scene.mallory.root / "tmp" / "both").rename(scene.mallory.requests / "x.json")
-    replies = scene.victim.reply("x"), scene.mallory.reply("x")
-    assert_refused(replies[1], "invalid", says="2 names")
-    text = scene.honest.memory_text()
-    assert "(mallory," not in text
-    if replies[0]["ok"] is not True:  # it is told, and sends again
-        assert scene.victim.again("x", data)["ok"] is True
-    assert scene.honest.memory_text().count("the victim's own words") == 1
-
-
 def test_a_sparse_tebibyte_is_refused_with_its_beginning_kept(scene: Scene) -> None:
     began = time.monotonic()
 
@@ -302,14 +283,6 @@ def test_replies_swapped_for_a_link_write_nothing_elsewhere(scene: Scene) -> Non
     scene.mallory.replies.unlink()
     scene.mallory.replies.mkdir(exist_ok=True)  # unless the host was first
     assert scene.mallory.reply("y")["ok"] is True
-
-
-def test_a_link_in_a_replys_place_is_replaced(scene: Scene) -> None:
-    (scene.mallory.replies / "x.json").symlink_to(scene.secret)
-    scene.mallory.drop("x", request("x", "ping"))
-    wait_for(lambda: not (scene.mallory.replies / "x.json").is_symlink())
-    assert scene.mallory.reply("x")["ok"] is True
-    scene.check()
 
 
 # ---------------------------------------------------------------------------------------------------------------- races

@@ -134,14 +134,6 @@ def test_readiness_is_told_once_and_the_end_too(make_host: HostFactory, abstract
     assert host.notifications.received == ["READY=1", "STOPPING=1"]
 
 
-def test_the_watchdog_is_told_more_often_than_it_asks(make_host: HostFactory) -> None:
-    host = make_host(env={"WATCHDOG_USEC": "3000000"}).start()
-    began = time.monotonic()
-    wait_for(lambda: host.notifications.poll().count("WATCHDOG=1") >= 3)
-    assert time.monotonic() - began < 3 * 3
-    host.stop()
-
-
 HANGING = """
 import os, time
 from honeybadger_host.spool.spool import Spool
@@ -246,9 +238,6 @@ def test_an_unwritable_home_is_refused_by_place(
         host.stop()
     else:
         _fails_to_start(host, code, str(home / what))
-
-
-# ------------------------------------------------------------------------------------------------- what it is told with
 
 
 # ---------------------------------------------------------------------------------------------- the operator's commands
@@ -380,6 +369,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
 
 def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: Path) -> None:
     cli_text("sender", "add", "main", "known", home=home)
+    assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
     save(home / "config" / "senders.json", "{ oops")

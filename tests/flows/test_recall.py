@@ -64,26 +64,6 @@ def test_an_entry_a_person_saved_is_found_and_followed(member: MakeClient, asker
     wait_for(lambda: not found(agent, "stoat").hits, what="the removal in the index")
 
 
-def test_filters_narrow_what_is_found(member: MakeClient, asker: RawSender) -> None:
-    agent = member()
-    for name, category, tags, at in (
-        ("one", "a", ["x", "y"], "2026-05-03T10:00:00Z"),
-        ("two", "a/b", ["x"], "2026-05-04T10:00:00Z"),
-        ("three", "ab", ["y"], "2026-05-05T10:00:00Z"),
-    ):
-        put_entry(asker.home, asker.group, name, f"badger {name}", category, tags=tags, updated=at)
-    agent.append_turn("user", "a badger was here")
-    wait_for(lambda: len(found(agent, "badger").hits) == 4, what="all in the index")
-    assert set(ids(found(agent, "badger", category="a"))) == {"one", "two"}
-    assert set(ids(found(agent, "badger", tags=["x", "y"]))) == {"one"}
-    assert set(ids(found(agent, "badger", scope="entries", since="2026-05-04"))) == {"two", "three"}
-    assert set(ids(found(agent, "badger", scope="entries", until="2026-05-04"))) == {"one", "two"}
-    assert set(ids(found(agent, "badger", since="2026-05-04T10:00:00Z", until="2026-05-04T12:00:00+02:00"))) == {"two"}
-    assert ids(found(agent, "badger", scope="turns")) == ["main#1"]
-    assert ids(found(agent, scope="entries", limit=2)) == ["three", "two"]
-    assert found(agent, scope="entries").hits[0].score is None
-
-
 def test_a_group_never_finds_what_is_another_groups(member: MakeClient, asker: RawSender) -> None:
     put_entry(asker.home, asker.group, "ours", "badger")
     put_entry(asker.home, "global", "everyones", "badger")

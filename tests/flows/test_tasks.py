@@ -18,7 +18,7 @@ from honeybadger_agent.models.model import ModelSaid
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
-from tests.flows.world import script
+from tests.flows.world import put_task, records, script
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, run_cli, status_of, turns_of, wait_for
 
 QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "work.scheduler.COMPARE_SECONDS": 0.2}
@@ -27,15 +27,6 @@ QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 FAILS = {"when": "break", "answers": [{"fails": "overloaded"}]}
 MODEL = (GREET, QUIET, HELLO, FAILS)
-
-
-def records(home: Path, group: str = "main", *events: str) -> list[dict[str, Any]]:
-    """Return what is recorded of a group's tasks."""
-    try:
-        lines = (home / "data" / "tasks" / f"{group}.jsonl").read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [record for record in map(json.loads, lines) if not events or record["event"] in events]
 
 
 def said(home: Path, session: str = "main", group: str = "main") -> list[str]:
@@ -56,12 +47,10 @@ def listed(sender: RawSender, stem: str) -> list[dict[str, Any]]:
 
 
 def put(home: Path, task: str, group: str = "main", **members: Any) -> Path:
-    """Write a task's file as a person does."""
-    path = home / "groups" / group / "tasks" / f"{task}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    value = {"name": task, "description": "greet", "schedule_type": "interval", "interval_seconds": 1}
-    path.write_text(json.dumps({**value, **members}))
-    return path
+    """Write a task's file as a person does, due every second unless `members` say otherwise."""
+    return put_task(
+        home, task, group, **{"description": "greet", "schedule_type": "interval", "interval_seconds": 1, **members}
+    )
 
 
 def shifted(home: Path) -> tuple[Callable[[float], None], str]:
@@ -90,7 +79,7 @@ def host(make_host: HostFactory, home: Path) -> HostProcess:
 
 def test_a_task_runs_on_time_in_the_groups_conversation(host: HostProcess, home: Path, stranger: RawSender) -> None:
     task = schedule(stranger, "morning")
-    wait_for(lambda: len(records(home, "main", "done")) >= 2)
+    wait_for(lambda: len(records(home, "done")) >= 2)
     stranger.ask("p", request("p", "pause_task", payload={"task": task}))
     assert stranger.chat("a1", "hello")["ok"]  # behind a run that had begun
     [row] = listed(stranger, "l")
@@ -102,10 +91,10 @@ def test_a_task_runs_on_time_in_the_groups_conversation(host: HostProcess, home:
     assert [(message["sender"], message["content"]) for message in told] == [("assistant", "Good morning")] * row[
         "runs"
     ]
-    runs = [datetime.fromisoformat(record["run"]) for record in records(home, "main", "done")]
+    runs = [datetime.fromisoformat(record["run"]) for record in records(home, "done")]
     after = [(later - runs[0]).total_seconds() for later in runs]
     assert after == sorted({*map(round, after)})  # they do not drift; a busy machine may miss one
-    for record, run in zip(records(home, "main", "done"), runs, strict=True):
+    for record, run in zip(records(home, "done"), runs, strict=True):
         assert 0 <= (datetime.fromisoformat(record["at"]) - run).total_seconds() < 20
     (first, *_) = host.events("task.fired")
     assert (first["group"], first["task"]) == ("main", task)
@@ -114,30 +103,30 @@ def test_a_task_runs_on_time_in_the_groups_conversation(host: HostProcess, home:
 
 def test_an_empty_answer_is_sent_only_when_wanted(host: HostProcess, home: Path, stranger: RawSender) -> None:
     schedule(stranger, "watch", description="look")
-    wait_for(lambda: records(home, "main", "done"))
-    assert records(home, "main", "done")[0]["quiet"] is True
+    wait_for(lambda: records(home, "done"))
+    assert records(home, "done")[0]["quiet"] is True
     assert said(home) == []
     assert not (home / "data" / "messages").exists()
     schedule(stranger, "told", description="look", deliver="always", context_mode="isolated")
     wait_for(lambda: said(home, "task:told"))
     assert said(home, "task:told")[:2] == ["Execute scheduled task: told. look", "NOTHING."]
     schedule(stranger, "never", deliver="never")
-    wait_for(lambda: [record for record in records(home, "main", "done") if record["task"] == "never"])
+    wait_for(lambda: [record for record in records(home, "done") if record["task"] == "never"])
     assert said(home) == []
 
 
 def test_a_condition_is_checked_before_tokens_are_spent(host: HostProcess, home: Path, stranger: RawSender) -> None:
     schedule(stranger, "new", only_if="new_turns")
     schedule(stranger, "file", only_if="changed:MEMORY.md", context_mode="isolated")
-    wait_for(lambda: {record["task"] for record in records(home, "main", "skipped")} == {"new", "file"})
-    assert {record["task"] for record in records(home, "main", "done")} == {"file"}  # seen for the first time
+    wait_for(lambda: {record["task"] for record in records(home, "skipped")} == {"new", "file"})
+    assert {record["task"] for record in records(home, "done")} == {"file"}  # seen for the first time
     assert stranger.chat("a1", "hello")["ok"]
     stranger.note("n1", "User likes tea")
-    wait_for(lambda: Counter(record["task"] for record in records(home, "main", "done")) == {"new": 1, "file": 2})
-    skipped = len(records(home, "main", "skipped"))
-    wait_for(lambda: len(records(home, "main", "skipped")) >= skipped + 4)
-    assert len(records(home, "main", "done")) == 3
-    assert records(home, "main", "skipped")[-1]["why"] in (
+    wait_for(lambda: Counter(record["task"] for record in records(home, "done")) == {"new": 1, "file": 2})
+    skipped = len(records(home, "skipped"))
+    wait_for(lambda: len(records(home, "skipped")) >= skipped + 4)
+    assert len(records(home, "done")) == 3
+    assert records(home, "skipped")[-1]["why"] in (
         "nobody said anything since the last run",
         "MEMORY.md has not changed since the last run",
     )
@@ -150,7 +139,7 @@ def test_a_run_waits_behind_the_messages_of_people(make_host: HostFactory, home:
     put(home, "first")
     for number in range(3):
         assert stranger.reply(f"a{number}")["ok"]
-    wait_for(lambda: records(home, "main", "done"))
+    wait_for(lambda: records(home, "done"))
     assert said(home)[:7:2] == ["hello 0", "hello 1", "hello 2", "Execute scheduled task: first. greet"]
 
 
@@ -158,14 +147,14 @@ def test_a_run_resumed_after_a_kill_names_missed_ones(make_host: HostFactory, ho
     set_clock, source = shifted(home)
     host = make_host({**script(home, GREET, delay_seconds=10 * PATIENCE), **QUICK}, source=source).start()
     put(home, "hourly", interval_seconds=3600)
-    (seen,) = wait_for(lambda: records(home, "main", "scheduled"))
+    (seen,) = wait_for(lambda: records(home, "scheduled"))
     set_clock(5 * 3600)
     host.wait_for_event("task.fired")
     host.kill()
-    assert records(home, "main", "done") == []
+    assert records(home, "done") == []
     script(home, GREET)
     host.start()
-    (done,) = wait_for(lambda: records(home, "main", "done"))
+    (done,) = wait_for(lambda: records(home, "done"))
     run, since = datetime.fromisoformat(done["run"]), datetime.fromisoformat(seen["until"])
     first, last = map(datetime.fromisoformat, done["missed"])
     assert timedelta() < first - since <= timedelta(hours=1)
@@ -180,8 +169,8 @@ def test_clock_jumps_double_no_run_and_report_missed_ones(
     noon = (datetime.now(UTC) + timedelta(hours=12)).hour  # of a day that is not over when the test is
     task = schedule(stranger, "daily", schedule_type="cron", cron_expression=f"0 {noon} * * *", time_zone="UTC")
     set_clock(365 * 86_400)
-    wait_for(lambda: records(home, "main", "done"))
-    [ahead] = records(home, "main", "done")
+    wait_for(lambda: records(home, "done"))
+    [ahead] = records(home, "done")
     run, first, last = map(datetime.fromisoformat, (ahead["run"], *ahead["missed"]))
     assert (run - last, (run - first).days) == (timedelta(days=1), 364)
     set_clock(0)
@@ -189,10 +178,11 @@ def test_clock_jumps_double_no_run_and_report_missed_ones(
     assert row["why"].startswith("the clock was set back: it ran for ")
     set_clock(365 * 86_400)
     host.restart()
-    time.sleep(1)
+    put(home, "seen", interval_seconds=400 * 86_400)
+    wait_for(lambda: "seen" in {record["task"] for record in records(home, "scheduled")}, what="a look at all tasks")
     set_clock(366 * 86_400 + 61)
-    wait_for(lambda: len(records(home, "main", "done")) >= 2)
-    runs = [record["run"] for record in records(home, "main", "done")]
+    wait_for(lambda: len(records(home, "done")) >= 2)
+    runs = [record["run"] for record in records(home, "done")]
     assert runs == sorted(set(runs))
     assert row["id"] == task
 
@@ -200,7 +190,7 @@ def test_clock_jumps_double_no_run_and_report_missed_ones(
 def test_a_persons_file_is_a_task_or_reported(host: HostProcess, home: Path, stranger: RawSender) -> None:
     broken = put(home, "broken", interval_seconds=0)
     put(home, "by-hand")
-    wait_for(lambda: records(home, "main", "done"))
+    wait_for(lambda: records(home, "done"))
     assert said(home)[0] == "Execute scheduled task: by-hand. greet"
     (refused,) = host.events("task.refused")
     assert (refused["file"], refused["why"]) == (
@@ -210,14 +200,12 @@ def test_a_persons_file_is_a_task_or_reported(host: HostProcess, home: Path, str
     states = {row["id"]: row["state"] for row in listed(stranger, "l")}
     assert states["broken"] == "paused"
     put(home, "broken")
-    wait_for(lambda: {record["task"] for record in records(home, "main", "done")} == {"broken", "by-hand"})
+    wait_for(lambda: {record["task"] for record in records(home, "done")} == {"broken", "by-hand"})
     put(home, "broken", paused=True)
-    wait_for(lambda: [record for record in records(home, "main", "paused") if record["task"] == "broken"])
-    done = Counter(record["task"] for record in records(home, "main", "done"))
-    wait_for(
-        lambda: Counter(record["task"] for record in records(home, "main", "done"))["by-hand"] > done["by-hand"] + 2
-    )
-    assert Counter(record["task"] for record in records(home, "main", "done"))["broken"] <= done["broken"] + 1
+    wait_for(lambda: [record for record in records(home, "paused") if record["task"] == "broken"])
+    done = Counter(record["task"] for record in records(home, "done"))
+    wait_for(lambda: Counter(record["task"] for record in records(home, "done"))["by-hand"] > done["by-hand"] + 2)
+    assert Counter(record["task"] for record in records(home, "done"))["broken"] <= done["broken"] + 1
     assert len(host.events("task.refused")) == 1
     broken.unlink()
     wait_for(lambda: [row["id"] for row in listed(stranger, f"l{time.monotonic_ns()}")] == ["by-hand"])
@@ -244,7 +232,7 @@ def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path,
     put(home, "twice", schedule_type="cron", cron_expression="* * * * *")
     put(home, "moon", time_zone="Moon/Crater")
     put(home, "outside", only_if="changed:../../secret")
-    wait_for(lambda: {record["task"] for record in records(home, "main", "done")} == {"good"})
+    wait_for(lambda: {record["task"] for record in records(home, "done")} == {"good"})
 
     def told() -> dict[str, str]:
         whys = {row["id"]: row.get("why", "") for row in listed(stranger, f"l{time.monotonic_ns()}")}
@@ -277,12 +265,12 @@ def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path,
     assert {"bad name!.json", "caf\\xe9.json", "blank.json"} <= refused
     assert "groups/main/tasks/bad name!.json: its name is wrong" in cli_text("doctor", home=home)
     (folder / "bad name!.json").rename(folder / "good-name.json")
-    wait_for(lambda: "good-name" in {record["task"] for record in records(home, "main", "done")})
+    wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done")})
     listing = run_cli("tasks", home=home)
     assert listing.returncode == 0, listing.stderr
     assert "Moon/Crater" in listing.stdout
-    done = len(records(home, "main", "done"))
-    wait_for(lambda: len(records(home, "main", "done")) > done + 1)
+    done = len(records(home, "done"))
+    wait_for(lambda: len(records(home, "done")) > done + 1)
     assert not host.events("pipeline.failed")
 
 
@@ -304,11 +292,12 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert f"groups/main/tasks/daily.json: {why}" in cli_text("doctor", home=home)
     created = json.loads((home / row["file"]).read_text())["created"]
     wait_for(lambda: datetime.now(UTC) > datetime.fromisoformat(created) + timedelta(seconds=3))
-    assert (said(home), records(home, "main", "done", "failed", "skipped")) == ([], [])
+    assert said(home) == []
+    assert [records(home, event) for event in ("done", "failed", "skipped")] == [[], [], []]
     agent = home / "config/agents/assistant.json"
     agent.parent.mkdir()
     agent.write_text('{"model": "scripted:script.json"}')
-    wait_for(lambda: records(home, "main", "done"))
+    wait_for(lambda: records(home, "done"))
     assert said(home)[1] == "Good morning"
     assert len([event for event in host.events("task.refused") if "news" in event["file"]]) == 1
     assert why not in cli_text("doctor", home=home)
@@ -366,7 +355,7 @@ os.scandir, scheduler.why_skipped = slowly, looked
     dues = [datetime.now(UTC) + timedelta(seconds=5 + 1.3 * number) for number in range(3)]
     for number, due in enumerate(dues):  # once they are found, which takes 3 s, the clock is set
         put(home, f"t{number}", schedule_type="once", interval_seconds=None, run_at=(due + ahead).isoformat())
-    wait_for(lambda: len(records(home, "main", "scheduled")) == len(dues), what="all are found")
+    wait_for(lambda: len(records(home, "scheduled")) == len(dues), what="all are found")
     set_clock(ahead.total_seconds())
     set_at = (home / "shift").stat().st_mtime
     wait_for(lambda: len(host.events("task.fired")) == len(dues))
@@ -382,7 +371,7 @@ def test_a_failed_run_is_retried_then_told(make_host: HostFactory, home: Path, s
     host = make_host({**script(home, *MODEL), **QUICK, "work.scheduler.RETRY_SECONDS": 0.1}).start()
     task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
     assert stranger.do("r", "run_task", task=task)["state"] == "due"
-    wait_for(lambda: records(home, "main", "failed"))
+    wait_for(lambda: records(home, "failed"))
     [row] = listed(stranger, "l")
     assert (row["state"], len(row["next"]), row["runs"]) == ("failed", 5, 1)
     assert "overloaded" in row["why"]
@@ -419,7 +408,7 @@ def test_a_task_paused_before_its_run_does_not_run(make_host: HostFactory, home:
         has_thought.set()
         assert stranger.reply("a1")["ok"]
         assert stranger.chat("a2", "hello")["ok"]
-    assert records(home, "main", "done") == []
+    assert records(home, "done") == []
     assert [row["state"] for row in listed(stranger, "l")] == ["paused"]
 
 
@@ -431,15 +420,17 @@ def test_many_due_tasks_do_not_delay_people(make_host: HostFactory, home: Path, 
     for group in groups:
         for number in range(2):
             put(home, f"t{number}", group, interval_seconds=3600)
-    wait_for(lambda: all(len(records(home, group, "scheduled")) == 2 for group in groups))
+    wait_for(lambda: all(len(records(home, "scheduled", group=group)) == 2 for group in groups))
     host.kill()
     set_clock(3600)
     stranger.say("a1", "hello")
     host.start()
     assert stranger.reply("a1")["ok"]
     answered_at = (stranger.replies / "a1.json").stat().st_mtime
-    wait_for(lambda: all(len(records(home, group, "done")) == 2 for group in groups))
-    ended_at = [datetime.fromisoformat(record["at"]) for group in groups for record in records(home, group, "done")]
+    wait_for(lambda: all(len(records(home, "done", group=group)) == 2 for group in groups))
+    ended_at = [
+        datetime.fromisoformat(record["at"]) for group in groups for record in records(home, "done", group=group)
+    ]
     assert max(ended_at).timestamp() > answered_at, "the message waited for the tasks"
     assert all(len(said(home, group=group)) == 4 for group in groups)
 
@@ -461,7 +452,7 @@ def test_operators_and_agents_manage_tasks_by_command(make_host: HostFactory, ho
     wait_for(lambda: "tasks     2, 0 due, next 20" in cli_text("status", home=home))
     assert "does not run: groups/kitchen/tasks/broken.json: interval" in cli_text("status", home=home)
     assert "due" in cli_text("tasks", "run", "main", "news", home=home)
-    wait_for(lambda: records(home, "main", "done"))
+    wait_for(lambda: records(home, "done"))
     shown = cli_text("tasks", "show", "main", "news", home=home)
     assert "done" in shown
     assert "1 run, 34 tokens" in shown

@@ -110,11 +110,13 @@ def remount(folder: Path, how: str) -> None:
         pytest.skip(f"this root may not remount: {done.stderr.decode().strip()}")
 
 
-def fill(path: Path) -> None:
-    """Write a file until there is no space."""
+def use_up_space(folder: Path) -> list[Path]:
+    """Write a file until there is no space; return it."""
+    path = folder / "filler"
     with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"\0" * 4096):
             pass
+    return [path]
 
 
 def use_up_inodes(folder: Path) -> list[Path]:
@@ -155,3 +157,20 @@ def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, obje
 def ask(sender: RawSender, name: str) -> None:
     """Have a note answered that says its own name."""
     assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True
+
+
+def records(home: Path, event: str, group: str = "main") -> list[dict[str, Any]]:
+    """Return what is recorded of a group's tasks, of one kind."""
+    try:
+        lines = (home / "data" / "tasks" / f"{group}.jsonl").read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [record for record in map(orjson.loads, lines) if record["event"] == event]
+
+
+def put_task(home: Path, task: str, group: str = "main", **members: Any) -> Path:
+    """Save a task's file."""
+    path = home / "groups" / group / "tasks" / f"{task}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps({"name": task, "description": f"remember {task}", **members}))
+    return path

@@ -195,7 +195,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/search/test_sources.py::test_an_entry_is_found_by_its_names_too",
     ],
     "RB5 search_memory with category and tags": [
-        "flows/test_recall.py::test_filters_narrow_what_is_found",
+        "host/handlers/test_search_handlers.py::test_tags_and_categories_are_the_same_whatever_their_case",
+        "host/search/test_ranking.py::test_filters_apply_before_the_ranking",
     ],
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_without_the_index",
@@ -207,7 +208,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_recall.py::test_recall_can_be_switched_off",
     ],
     "AM2 words, all tags, a category and what is below it, a range of dates": [
-        "flows/test_recall.py::test_filters_narrow_what_is_found",
+        "host/handlers/test_search_handlers.py::test_tags_and_categories_are_the_same_whatever_their_case",
+        "host/search/test_ranking.py::test_filters_apply_before_the_ranking",
         "host/handlers/test_search_handlers.py::test_a_date_as_an_end_includes_its_day",
     ],
     "AM3 the rules of categories": [
