@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
 
 app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)
-Anew = Annotated[bool, typer.Option("--anew", help="Remove the earlier log of this home from the servers.")]
-Machine = Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")]
-Identity = Annotated[str, typer.Argument(help="What `cluster init` printed.")]
 
 
 @contextmanager
@@ -49,7 +46,11 @@ def reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[P
 
 
 @app.command("init")
-def cluster_init(home: Home = None, anew: Anew = False, overrides: Overrides = None) -> None:
+def cluster_init(
+    home: Home = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Remove the earlier log of this home from the servers.")] = False,
+    overrides: Overrides = None,
+) -> None:
     """Put the log of a home on the servers, so that other machines may join. No host may serve the home now."""
     from honeybadger_host.cluster.operating import begin
 
@@ -96,7 +97,11 @@ def cluster_key(
 
 
 @app.command("join")
-def cluster_join(identity: Identity, home: Home = None, overrides: Overrides = None) -> None:
+def cluster_join(
+    identity: Annotated[str, typer.Argument(help="What `cluster init` printed.")],
+    home: Home = None,
+    overrides: Overrides = None,
+) -> None:
     """Let this machine, in whose home no host ever ran, keep a home with others."""
     from honeybadger_host.cluster.operating import join
 
@@ -168,7 +173,12 @@ def _line_of(machine: Mapping[str, Any]) -> str:
 
 
 @app.command("move")
-def cluster_move(machine: Machine, home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+def cluster_move(
+    machine: Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")],
+    home: Home = None,
+    as_json: AsJson = False,
+    overrides: Overrides = None,
+) -> None:
     """Let another machine own the home. It waits until that one serves; requests meanwhile wait, too."""
     _move(machine, home, overrides, as_json=as_json)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_LOOKED_AT_ONCE = 1000  # changes read from the journal at a time
 _MEMORY = "MEMORY.md"  # `files.home` has it, too, and costs each command 0.1 s to import
 
 InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/CLAUDE.md.")]
@@ -239,15 +238,12 @@ def diff(
 
 def last_change(journal: Path, group: str, only: str | None) -> int:
     """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
-    from honeybadger_host.journal.reader import LogFilter, read_log
+    from honeybadger_host.journal.schema import read_rows
     from honeybadger_host.memory.peoples_files import group_of
 
-    before = None
-    while rows := read_log(journal, LogFilter(group, before=before), _LOOKED_AT_ONCE):
-        for row in rows:
-            if group_of(row.file) == group and only in (None, row.file):
-                return row.seq
-        before = rows[-1].seq
+    for seq, file in read_rows(journal, "SELECT seq, file FROM changes WHERE grp = ? ORDER BY seq DESC", (group,)):
+        if group_of(file) == group and only in (None, file):
+            return int(seq)
     raise NotFound(f"nothing was changed in {only or f'the files of {group}'} yet")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,9 @@ from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, tell
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.text.time_stamps import read_moment
 
 if TYPE_CHECKING:
     from honeybadger_host.journal.reader import SaidIn
@@ -110,7 +112,10 @@ def log_(
         known = ", ".join(sorted(CHANGE_KINDS))
         raise typer.BadParameter(f"there is no kind {kind!r} of changes; there are: {known}", param_hint="--kind")
     journal = journal_of(folder)
-    first = None if since is None else milliseconds_of(since, "--since")
+    try:
+        first = None if since is None else read_moment(since, datetime.now(UTC))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--since") from None
     wanted = LogFilter(group, by, kind, first, file)
     rows = read_log(journal, wanted, limit)
     if as_json:
@@ -187,22 +192,14 @@ def undo(
         print_json(results if len(results) > 1 else results[0])
 
 
-def _event(folder: Path, seq: int) -> Row:
-    """Return a change. Raises NotFound."""
-    from honeybadger_host.files.home import JOURNAL_FILE
-    from honeybadger_host.journal.reader import read_change
-
-    event = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
-    if event is None:
-        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
-    return event
-
-
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return its file and the result. Raises HostError."""
     from honeybadger_agent.wire import Undo
+    from honeybadger_host.journal.reader import read_change
 
-    row = _event(folder, seq)
+    row = read_change(journal_of(folder), seq)
+    if row is None:
+        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     group = inbox_group(folder) if row.group == GLOBAL_GROUP else row.group
     reply = reply_to(folder, group, Undo(seq=seq))
     if reply.error is not None:

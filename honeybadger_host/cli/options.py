@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from honeybadger_agent.cli.terminal import print_lines, takes_styles
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
-from honeybadger_host.text.time_stamps import read_moment, time_stamp
+from honeybadger_host.text.time_stamps import time_stamp
 
 Home = Annotated[
     Path | None,
@@ -90,18 +90,6 @@ def paint(text: str, colour: str) -> str:
 
 def moment(milliseconds: int) -> str:
     return time_stamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
-
-
-def milliseconds_of(text: str, option: str) -> int:
-    """Return a typed time as milliseconds since the epoch; without a zone it is UTC.
-
-    Args:
-        option: name of the option, for the error message.
-    """
-    try:
-        return read_moment(text, datetime.now(UTC))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def check_files(home: Path) -> None:

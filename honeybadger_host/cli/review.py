@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -16,6 +17,7 @@ from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, pai
 
 app = typer.Typer()
 
+_Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
 _COLOURS: Final = {"+": "green", "-": "red"}
 
@@ -51,18 +53,18 @@ def review(
         _list_all(call, home_of(home), every, as_json)
         return
     group, *more = rest
-    host = _Host(call, home_of(home), group)
+    ask: _Ask = partial(asked_of, call, home_of(home), group)
     match action:
         case "":
-            _go_through(host) if sys.stdin.isatty() and not as_json else _list(host, every, as_json)
+            _go_through(ask) if sys.stdin.isatty() and not as_json else _list(ask, every, as_json)
         case "list":
-            _list(host, every, as_json)
+            _list(ask, every, as_json)
         case "show":
-            proposal = host.proposal(more[0])
+            proposal = _proposal(ask, more[0])
             tell(proposal, _shown(proposal), as_json=as_json)
         case _:
             numbers = [_number(word) for word in more[1:]] or None
-            result = host.decide(more[0], action, numbers)
+            result = ask("decide_proposal", {"proposal": more[0], "decision": action, "operations": numbers})
             tell(result, [_told(action, result)], as_json=as_json)
 
 
@@ -98,25 +100,9 @@ def dream(
     print(here(result["told"]))
 
 
-class _Host:
-    """The proposals of one group, from the host."""
-
-    def __init__(self, call: typer.Context, folder: Path, group: str) -> None:
-        self._call = call
-        self._home = folder
-        self.group = group
-
-    def rows(self, *, every: bool = False) -> Mapping[str, Any]:
-        return asked_of(self._call, self._home, self.group, "list_proposals", {"every": every})
-
-    def proposal(self, name: str) -> Mapping[str, Any]:
-        found = asked_of(self._call, self._home, self.group, "list_proposals", {"proposal": name})
-        row: Mapping[str, Any] = found["proposals"][0]
-        return row
-
-    def decide(self, name: str, decision: str, numbers: Sequence[int] | None = None) -> Mapping[str, Any]:
-        payload = {"proposal": name, "decision": decision, "operations": numbers}
-        return asked_of(self._call, self._home, self.group, "decide_proposal", payload)
+def _proposal(ask: _Ask, name: str) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = ask("list_proposals", {"proposal": name})["proposals"][0]
+    return row
 
 
 def _number(word: str) -> int:
@@ -125,8 +111,8 @@ def _number(word: str) -> int:
     return int(word)
 
 
-def _list(host: _Host, every: bool, as_json: bool) -> None:
-    found = host.rows(every=every)
+def _list(ask: _Ask, every: bool, as_json: bool) -> None:
+    found = ask("list_proposals", {"every": every})
     tell(found, _listed(found) or [_nothing(every)], as_json=as_json)
 
 
@@ -134,7 +120,7 @@ def _list_all(call: typer.Context, folder: Path, every: bool, as_json: bool) -> 
     """Print the proposals of every group."""
     check_files(folder)
     groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
-    found = {group: _Host(call, folder, group).rows(every=every) for group in groups}
+    found = {group: asked_of(call, folder, group, "list_proposals", {"every": every}) for group in groups}
     lines: list[str] = []
     for group, rows in found.items():
         if listed := _listed(rows):
@@ -203,48 +189,53 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
         yield "   " + paint(f"{failed['gate']}: {failed['what']}", "yellow")
 
 
-def _go_through(host: _Host) -> None:
+def _go_through(ask: _Ask) -> None:
     """Ask about each operation that waits or that a gate refused."""
     from honeybadger_agent.wire.proposals import UNDECIDED
 
-    rows = [row for row in host.rows()["proposals"] if not row.get("problem")]
+    rows = [row for row in ask("list_proposals", {})["proposals"] if not row.get("problem")]
     for row in rows:
         print(here(f"\n{row['id']}: {row['kind']} by {row['by']}, {row['made_at']}"))
         asked: set[int] = set()
         while True:
-            proposal = host.proposal(row["id"])
+            proposal = _proposal(ask, row["id"])
             left = [each for each in proposal["operations"] if each["n"] not in asked and each["state"] in UNDECIDED]
             if not left:
                 break
             asked.add(left[0]["n"])
-            if not _decided(host, proposal, left[0]):
+            if not _decided(ask, proposal, left[0]):
                 return
     print("nothing more waits for a decision" if rows else "nothing waits for a decision")
 
 
-def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
+def _decided(ask: _Ask, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
     """Ask about one operation; return whether to go on."""
     from honeybadger_agent.wire.proposals import is_copied
 
     number = operation["n"]
+
+    def decide(decision: str, numbers: list[int]) -> None:
+        wanted = {"proposal": proposal["id"], "decision": decision, "operations": numbers}
+        print(here(_told(decision, ask("decide_proposal", wanted))))
+
     while True:
         print_lines(_operation(operation, proposal["before"]))
         asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [c]opies, [q]uit"
         answer = typer.prompt(asked, default="n").strip().lower()[:1]
         match answer:
             case "a":
-                print(here(_told("accept", host.decide(proposal["id"], "accept", [number]))))
+                decide("accept", [number])
                 return True
             case "s":
-                print(here(_told("strike", host.decide(proposal["id"], "strike", [number]))))
+                decide("strike", [number])
                 return True
             case "e":
                 typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
-                operation = next(each for each in host.proposal(proposal["id"])["operations"] if each["n"] == number)
+                operation = next(each for each in _proposal(ask, proposal["id"])["operations"] if each["n"] == number)
             case "c":
                 copied = [each["n"] for each in proposal["operations"] if is_copied(each)]
                 if copied:
-                    print(here(_told("accept", host.decide(proposal["id"], "accept", copied))))
+                    decide("accept", copied)
                 return True
             case "q":
                 return False

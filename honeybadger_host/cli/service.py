@@ -21,13 +21,7 @@ app = typer.Typer(help="Run the host as a systemd service.", no_args_is_help=Tru
 host_app = typer.Typer()
 
 
-InHome = Annotated[
-    Path | None,
-    typer.Option("--home", help="Home folder; default /var/lib/honeybadger; with --user your default home."),
-]
 OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
-Closed = Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")]
-Program = Annotated[Path | None, typer.Option("--command", help="The program to start; default: this one.")]
 Below = Annotated[Path, typer.Option("--root", help="Work below this folder and run nothing, as for an image.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")]
 
@@ -58,10 +52,13 @@ def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | Non
 
 @app.command("install")
 def service_install(
-    home: InHome = None,
+    home: Annotated[
+        Path | None,
+        typer.Option("--home", help="Home folder; default /var/lib/honeybadger; with --user your default home."),
+    ] = None,
     user: OfUser = False,
-    closed: Closed = False,
-    command: Program = None,
+    closed: Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")] = False,
+    command: Annotated[Path | None, typer.Option("--command", help="The program to start; default: this one.")] = None,
     root: Below = Path("/"),
     dry_run: DryRun = False,
 ) -> None:

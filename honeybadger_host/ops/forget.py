@@ -55,9 +55,8 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 SETTLE_LOOK_SECONDS: Final = 0.2  # pause before the next look for texts that could not be removed yet
-# Time without progress after which erasing is given up: a file may be open in another program.
+# Time without progress after which erasing or removing emptied lines is given up: a file may be open elsewhere.
 _MAX_ERASING_SECONDS: Final = 60.0
-_TIDY_TRIES: Final = 50  # tries to remove emptied lines from files
 
 
 @dataclass(slots=True)
@@ -285,7 +284,8 @@ class Forgetter:
         files = await self._read(self._untidy, group)
         for start in range(0, len(files), BATCH_REQUESTS):
             some = files[start : start + BATCH_REQUESTS]
-            for _ in range(_TIDY_TRIES):
+            until = time.monotonic() + _MAX_ERASING_SECONDS
+            while time.monotonic() < until:
                 request = new_id()
                 digest = hashlib.sha256(request.encode()).digest()
                 asked = Asked(group, OPERATOR, request, "main", Wire(), digest)

@@ -16,6 +16,7 @@ from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFailed, may_clear
 from honeybadger_host.files.home import check_home, is_served
 
+_LOOK_SECONDS: Final = 0.005  # between two looks for a reply
 _WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
 
 
@@ -55,13 +56,13 @@ def ask(
                 f"`honeybadger-host status`; it does what was asked as soon as it can, unless you remove "
                 f"{mailbox.root}/requests/{request_id}.json"
             )
-        wait_or_serve(home, mailbox.root, serve, 0.02)
+        wait_or_serve(home, mailbox.root, serve)
 
 
-def wait_or_serve(home: Path, inbox: Path, serve: Callable[[Path], None], seconds: float) -> None:
+def wait_or_serve(home: Path, inbox: Path, serve: Callable[[Path], None]) -> None:
     """Wait a moment if a host serves the home, else serve the inbox once."""
     if is_served(home):
-        time.sleep(seconds)
+        time.sleep(_LOOK_SECONDS)
         return
     with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
         serve(inbox)

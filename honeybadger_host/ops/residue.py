@@ -25,8 +25,7 @@ from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.schema import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
-_CHUNK_BYTES: Final = 1 << 18  # read at once
-_MAX_OVERLAP_BYTES: Final = 1 << 20  # the end of a chunk that is searched again with the next one
+_CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 _BEFORE_RESTORE: Final = "before-restore-"
 _GIT: Final = "/.git/"
@@ -68,7 +67,6 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
     Args:
         without: files to skip.
     """
-    overlap = min(phrases.longest, _MAX_OVERLAP_BYTES)
     left: list[Residue] = []
     for file in every_file(home):
         if file in without:
@@ -76,7 +74,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
         if phrases.finds(file):
             left.append(Residue(file, "in its name"))
         try:
-            form = _form_in(home / file, phrases, overlap)
+            form = _form_in(home / file, phrases)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -121,18 +119,18 @@ def _is_packed(home: Path, folder: Path) -> bool:
     return folder.match(".git/objects") or (is_elsewhere and (folder / "pyvenv.cfg").is_file())
 
 
-def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
+def _form_in(path: Path, phrases: Phrases) -> str | None:
     """Return how a forgotten text is written in a file, or None if the file has none. Raises OSError."""
     with open(path, "rb") as file:
         before = b""
-        while chunk := file.read(_CHUNK_BYTES):
+        while chunk := file.read(max(_CHUNK_BYTES, phrases.longest)):
             data = before + chunk
             found = next(phrases.found_in(folded(data.decode("utf-8", "surrogateescape"))), None)
             if found is not None:
                 return "as it was said" if found.encode() in data.lower() else "escaped, or written in another way"
             if phrases.finds_wide(data):
                 return "in UTF-16"
-            before = data[-overlap:]
+            before = data[-phrases.longest :]
     return None
 
 

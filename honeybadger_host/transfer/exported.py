@@ -43,7 +43,6 @@ SERVED: Final = "served.jsonl"  # always empty; earlier versions wrote hashes of
 FILES: Final = "files.jsonl"
 LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
 CONTENT: Final = "files"
-_MAX_MANIFEST_BYTES: Final = 1 << 20  # it names five lists and what is not in the files yet
 _DIGEST: Final = r"[0-9a-f]{64}"
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 
@@ -246,9 +245,7 @@ def receipt_of(value: Any, group: str, shift: int) -> Receipt:
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of an export. Raises ExportDamaged, HostError if it has another format."""
     with open(open_file(folder / MANIFEST), "rb") as file:
-        data = file.read(_MAX_MANIFEST_BYTES + 1)
-    if len(data) > _MAX_MANIFEST_BYTES:
-        raise ExportDamaged(f"{MANIFEST} is too large")
+        data = file.read(MAX_PIECE_BYTES)  # what is cut is not JSON
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:

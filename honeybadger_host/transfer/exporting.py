@@ -269,16 +269,14 @@ class _Exporter:
 
     def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
         """Return place -> the file as the host last saw it, and the host's changes since."""
-        known: dict[str, tuple[Seen, list[Row]]] = {}
         if not self._journal.exists():
-            return known
+            return {}
         reader = EditReader(self._journal)
-        last = begin = f"groups/{self._group}/"
-        while names := [name for name in reader.names(last, 256) if name.startswith(begin)]:
-            for name, seen in reader.seen(names).items():
-                if place := self._place(name):
-                    known[place] = seen, []
-            last = names[-1]
+        looked_at = reader.seen([*reader.names_below(f"groups/{self._group}/")])
+        known: dict[str, tuple[Seen, list[Row]]] = {}
+        for name, seen in looked_at.items():
+            if place := self._place(name):
+                known[place] = seen, []
         for row in reader.unmarked():
             if row.seq <= seq and (place := self._place(row.file)) in known:
                 known[place][1].append(row)

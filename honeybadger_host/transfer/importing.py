@@ -54,7 +54,6 @@ _MOST_BYTES: Final = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 _UNDER_WAY: Final = 2_000
 _UNDER_WAY_ALONE: Final = 50_000
 _MAX_SECONDS: Final = 120.0
-_LOOK_SECONDS: Final = 0.002
 _IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 
 
@@ -298,7 +297,7 @@ class Import:
         """Wait a moment for the host, or serve the inbox. Raises HostError."""
         if time.monotonic() > deadline:
             raise HostError(f"no answer within {_MAX_SECONDS:g} s; import again to continue")
-        wait_or_serve(self._home, self._mailbox.root, self._serve, _LOOK_SECONDS)
+        wait_or_serve(self._home, self._mailbox.root, self._serve)
 
 
 def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -101,7 +101,8 @@ def load_export(
     checked_name("group", group)
     if group == GLOBAL_GROUP:
         raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
-    with _alone(home) if shared is None else _between(home):
+    with _alone(home) if shared is None else nullcontext():
+        _check_nothing_half_done(home)
         try:
             folder = source
             if not source.is_dir():
@@ -129,19 +130,16 @@ def _alone(home: Path) -> Iterator[None]:
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
         lock.sign(journal.identity)
         journal.close()
-        with _between(home):
-            yield
+        yield
     finally:
         lock.release()
 
 
-@contextmanager
-def _between(home: Path) -> Iterator[None]:
-    """See that nothing is half done. Raises HostError."""
+def _check_nothing_half_done(home: Path) -> None:
+    """Finish an interrupted load. Raises HostError, also if a `forget` was interrupted."""
     finish_loading(home)
     if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
         raise HostError(f"a forget in {begun.group} was interrupted: start a host to finish it, then import again")
-    yield
 
 
 class _Loader:
