@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from honeybadger_agent.cli.terminal import here, print_lines
+from honeybadger_agent.cli.terminal import here
 from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, paint, print_json, tell
 
@@ -19,7 +19,7 @@ app = typer.Typer()
 
 _Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
-_COLOURS: Final = {"+": "green", "-": "red"}
+_COLOURS: Final = {"   +": "green", "   -": "red"}  # of the lines of a difference
 
 
 @app.command()
@@ -61,7 +61,7 @@ def review(
             _list(ask, every, as_json)
         case "show":
             proposal = _proposal(ask, more[0])
-            tell(proposal, _shown(proposal), as_json=as_json)
+            print_json(proposal) if as_json else _print(_shown(proposal))
         case _:
             numbers = [_number(word) for word in more[1:]] or None
             result = ask("decide_proposal", {"proposal": more[0], "decision": action, "operations": numbers})
@@ -95,7 +95,7 @@ def dream(
         print_json(result)
         return
     for proposal in result["proposals"]:
-        print_lines(_shown(proposal))
+        _print(_shown(proposal))
         print()
     print(here(result["told"]))
 
@@ -173,7 +173,7 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
     for line in list(difflib.unified_diff(*changed_lines(operation, before), lineterm="", n=1))[3:]:
-        yield "   " + paint(line, _COLOURS[line[0]]) if line[0] in _COLOURS else f"   {line}"
+        yield f"   {line}"
     evidence = operation.get("evidence", [])
     if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when
         turns = dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence)
@@ -186,7 +186,13 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
     if operation.get("waits"):
         yield f"   waits: {operation['waits']}"
     for failed in operation.get("gates", {}).get("failed", []):
-        yield "   " + paint(f"{failed['gate']}: {failed['what']}", "yellow")
+        yield f"   {failed['gate']}: {failed['what']}"
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Print the lines of operations."""
+    for line in lines:
+        print(paint(here(line), _COLOURS[line[:4]]) if line[:4] in _COLOURS else here(line))
 
 
 def _go_through(ask: _Ask) -> None:
@@ -219,7 +225,7 @@ def _decided(ask: _Ask, proposal: Mapping[str, Any], operation: Mapping[str, Any
         print(here(_told(decision, ask("decide_proposal", wanted))))
 
     while True:
-        print_lines(_operation(operation, proposal["before"]))
+        _print(_operation(operation, proposal["before"]))
         asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [c]opies, [q]uit"
         answer = typer.prompt(asked, default="n").strip().lower()[:1]
         match answer:

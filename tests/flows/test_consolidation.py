@@ -547,6 +547,7 @@ def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, 
     assert "written by scripted:curation.json, nobody said this" in shown
     assert f"ann: {MOVE}" in shown
     assert "said in main#1, main#3" in shown
+    assert "\\x1b" not in shown  # colours, not their codes
     talk.is_consolidated(6)
     assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "struck"]
     assert "nothing waits" in at_a_terminal(home, ["review", "main", "--home", str(home)], [])

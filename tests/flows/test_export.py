@@ -305,7 +305,6 @@ DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
     "a file without its time": lambda files: relisted(
         files, "files.jsonl", re.findall(rb'"mtime_ns":\d+', files["files.jsonl"])[0], b'"mtime_ns":null'
     ),
-    "a manifest too large": lambda files: files.update({"export.json": files["export.json"] + b" " * (1 << 20)}),
     "no manifest": lambda files: files.pop("export.json"),
     "a change of another place": lambda files: relisted(
         files, "journal.jsonl", b'"group/MEMORY.md"', b'"../config/honeybadger.toml"'
