@@ -154,7 +154,9 @@ class StreamTail:
             with contextlib.suppress(OSError):
                 while data := os.read(self._fd, io.DEFAULT_BUFFER_SIZE):
                     *whole, self._begun = (self._begun + data).split(b"\n")
-                    lines += [parsed for line in whole if (parsed := _parsed(line)) is not None]
+                    for line in whole:
+                        with contextlib.suppress(ValidationError):  # torn, or of a kind that this version does not know
+                            lines.append(StreamLine.model_validate_json(line))
         return lines
 
     def _is_another(self) -> bool:
@@ -163,10 +165,7 @@ class StreamTail:
             now = os.stat(self._path, follow_symlinks=False)
         except OSError:
             return False  # gone: the reply is written, or the host begins again
-        if self._fd is None:
-            return True
-        held = os.fstat(self._fd)
-        return (now.st_dev, now.st_ino) != (held.st_dev, held.st_ino)
+        return self._fd is None or not os.path.samestat(now, os.fstat(self._fd))
 
 
 def open_regular(path: Path) -> int | None:
@@ -179,11 +178,3 @@ def open_regular(path: Path) -> int | None:
         return fd
     os.close(fd)
     return None
-
-
-def _parsed(line: bytes) -> StreamLine | None:
-    """Return the line, or None if it is torn, or of a kind that this version does not know."""
-    try:
-        return StreamLine.model_validate_json(line)
-    except ValidationError:
-        return None

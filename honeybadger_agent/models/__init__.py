@@ -56,10 +56,6 @@ def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:
     try:
         from honeybadger_agent.models import providers
     except ModuleNotFoundError as error:
-        missing = error.name
-    else:
-        return providers.open_provider(provider, model, settings)
-    raise ModelFailed(
-        f"{provider}:{model} needs {missing}, which is not installed: {AGENT_EXTRA.format('llm')}",
-        is_passing=False,
-    )
+        why = f"{provider}:{model} needs {error.name}, which is not installed: {AGENT_EXTRA.format('llm')}"
+        raise ModelFailed(why, is_passing=False) from None
+    return providers.open_provider(provider, model, settings)

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire.refusals import shaped
 
 MAX_TAGS: Final = 32
@@ -22,8 +23,7 @@ MAX_CATEGORY_CHARACTERS: Final = 200
 GENERAL: Final = "general"  # the category of entries without one (RB4)
 # Beginning of categories, also in capital letters, with programs' documents: nothing recalls, searches or curates them.
 STORE: Final = "store/"
-# The host makes ids of 12 characters; a person who writes a file may choose.
-ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+ENTRY_ID: Final = NAME  # the host makes ids of 12 characters; a person who writes a file may choose
 # Unicode categories of invisible characters and line ends; joiners belong to some scripts and emoji.
 _HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 

@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.mailbox import NAME, REQUEST_ID
+from honeybadger_agent.mailbox import REQUEST_ID
 from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result
+from honeybadger_agent.wire.labels import EntryId
 from honeybadger_agent.wire.refusals import shaped
 
 RequestId = Annotated[str, shaped(REQUEST_ID.pattern, "the id of a message, as 01a1fcc9-9872-70bb")]
-AgentId = Annotated[str, shaped(NAME.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")]
+AgentId = EntryId  # an agent may have the names that a sender may have, which are those of entries, too
 
 
 class ToolRun(Result):
