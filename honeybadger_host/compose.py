@@ -27,6 +27,7 @@ from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
+from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
     CLOCK_GRACE_SECONDS,
     JOURNAL_FILE,
@@ -145,7 +146,8 @@ def _put_together(
     )
     projections = Projections(home, documents, unsynced, changed=changed)
     memory = _memory_of(home, settings, journal, projections, opened)
-    changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files)
+    group_folders = GroupFolders(home)
+    changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files, group_folders)
     if not journal.has_adopted:
         documents.in_use.adopt(changed_files.every())
     _recover(home, journal, projections)
@@ -212,6 +214,7 @@ def _put_together(
 
     scheduled = SchedulerUses(
         home,
+        group_folders,
         journal,
         tasks.states,
         memory.turn_logs,
@@ -230,6 +233,7 @@ def _put_together(
         journal=journal,
         projections=projections,
         memory=memory,
+        group_folders=group_folders,
         changed_files=changed_files,
         edited_entries=EditedEntries(Superseding(memory.entry_files, memory.whole_files), pipeline.change),
         spool=spool,

@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from honeybadger_host.compose import build, open_metrics
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.models import what_is_missing
-from honeybadger_host.ops.clock import rest_after
+from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.page import keep_page
@@ -325,10 +326,12 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
                     sweep_at = now
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
+        await anyio.to_thread.run_sync(_read_config, host)
         if now >= look_at or (watches and not watcher.is_alive()):
             is_close = next(rounds) % _CLOSE_LOOK_EVERY == 0
-            cost = await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
-            look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost))
+            look = partial(_look_around, host, watcher, now, is_close)
+            _, cost = await anyio.to_thread.run_sync(measured, look)
+            look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost, has_events=watches))
         looks = host.spool.looks
         least = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         has_unfinished = host.spool.has_unfinished
@@ -354,21 +357,31 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
                 notify("WATCHDOG=1")
 
 
-def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> float:
-    """Read changed agents; watch the inboxes and the groups' folders. Returns the processor seconds of the watches."""
-    begun = time.thread_time()
+def _read_config(host: Host) -> None:
+    """Read changed agents, and which groups moved."""
     host.agents.refresh()
     host.moved.refresh()
+
+
+def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> None:
+    """Find new folders of tasks; watch the inboxes and the groups' folders."""
     host.scheduler.look_at_folders()
     if not (HAS_INOTIFY and host.settings.ipc.watch):
-        return 0.0
+        return
     folders = dict.fromkeys(host.spool.folders, False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
-    folders |= {str(host.home / folder): True for folder in host.memory.index.folders[:_MAX_ENTRY_FOLDERS]}
+    of_entries = host.memory.index.folders
+    folders |= {str(host.home / folder): True for folder in of_entries[:_MAX_ENTRY_FOLDERS]}
     folders |= {str(folder): True for folder in host.scheduler.folders}
     watcher.ensure(folders, now, looks_closely=is_close)
-    return time.thread_time() - begun
+    groups = (f"{host.home}/groups/{group}" for group in host.group_folders.current)  # not of links
+    host.has_events = (
+        watcher.is_alive()
+        and not watcher.unwatched
+        and len(of_entries) <= _MAX_ENTRY_FOLDERS
+        and all(group in folders for group in groups)
+    )
 
 
 def notify(state: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -18,13 +18,14 @@ from honeybadger_host.agents import AGENTS_FOLDER
 from honeybadger_host.documents.history import revise
 from honeybadger_host.documents.projections import Documents
 from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
     ARCHIVE,
     GROUP_FILES,
     MOVED_FOLDER,
     ROOT_GLOBAL_FILE,
     folders_of,
-    groups_in,
+    named_folders,
     single_files_of,
 )
 from honeybadger_host.files.safe_files import names_in
@@ -35,7 +36,8 @@ from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
-TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
+_IN_FOLDER: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md")
+TEXTS: Final = (*_IN_FOLDER, ARCHIVE)  # the text files of a group
 
 
 def document_group(file: str) -> str | None:
@@ -95,7 +97,6 @@ def _is_text(file: str) -> bool:
 
 
 _CONSOLIDATED: Final = "data/consolidated"
-_JSON_FOLDERS: Final = ("tasks", "proposals")
 
 
 class ChangedFiles:
@@ -105,13 +106,18 @@ class ChangedFiles:
         journal: path of the journal.
     """
 
-    def __init__(self, home: Path, journal: Path, documents: Documents, entries: EntryFiles) -> None:
+    def __init__(
+        self, home: Path, journal: Path, documents: Documents, entries: EntryFiles, groups: GroupFolders
+    ) -> None:
         self._home = home
+        self._groups = groups
         self._reader = EditReader(journal)
         self._documents = documents
         self._entries = entries
-        self._folders: dict[str, int | None] = {}
+        self._folders: dict[str, int] = {}
         """Folder -> its stamp when it was last listed."""
+        self._names: Mapping[str, frozenset[str]] = {}
+        """`GroupFolders.current` at the last comparison."""
 
     def touch_folder(self, folder: str) -> None:
         """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
@@ -119,40 +125,67 @@ class ChangedFiles:
 
     def every(self) -> list[str]:
         """Return all documents that exist."""
-        folders = self._json_folders()
+        names = self._groups.refresh()
+        folders = self._json_folders(names)
         files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
-        every = [*self._texts(), *files]
+        texts = [f"groups/{group}/{name}" for group in names for name in TEXTS]
+        every = [*self._others(), *texts, *files]
         return [file for file in every if self._documents.covers(file) and os.path.lexists(f"{self._home}/{file}")]
 
-    def _texts(self) -> list[str]:
-        files = [
-            ROOT_GLOBAL_FILE,
-            *(f"groups/{group}/{name}" for group in groups_in(self._home) for name in TEXTS),
-        ]
+    def _texts(self, groups: Mapping[str, frozenset[str]], *, has_events: bool) -> list[str]:
+        """Return the groups' texts that may have changed, and all that may be gone."""
+        files: list[str] = []
+        for group, names in groups.items():
+            if self._names.get(group) is not names:  # something was added or removed
+                files += (f"groups/{group}/{name}" for name in TEXTS)
+                continue
+            if not has_events:
+                files += (f"groups/{group}/{name}" for name in _IN_FOLDER if name in names)
+            if "archive" in names:
+                files.append(f"groups/{group}/{ARCHIVE}")
+        self._names = groups
+        return files
+
+    def _others(self) -> list[str]:
+        """Return the texts that are not in a group's folder."""
+        files = [ROOT_GLOBAL_FILE]
         for agent in names_in(f"{self._home}/{AGENTS_FOLDER}"):
             files += (f"{AGENTS_FOLDER}/{agent}/{name}" for name in names_in(f"{self._home}/{AGENTS_FOLDER}/{agent}"))
         files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
-    def _json_folders(self) -> list[str]:
+    def _json_folders(self, groups: Mapping[str, frozenset[str]], *, has_events: bool = False) -> list[str]:
         folders = [_CONSOLIDATED]
-        for group in groups_in(self._home):
-            folders.append(f"{_CONSOLIDATED}/{group}")
-            folders += [f"groups/{group}/{name}" for name in _JSON_FOLDERS]
-            folders += self._entries.folders(group)
-            folders += self._entries.folders(f"{group}/archive")
-            folders.append(f"{SESSIONS}/{group}")
+        for place in (_CONSOLIDATED, SESSIONS):
+            folders += (f"{place}/{group}" for group in named_folders(self._home / place))
+        for group in named_folders(self._home / WORKING):
             folders += (f"{WORKING}/{group}/{name}" for name in names_in(f"{self._home}/{WORKING}/{group}"))
+        for group, names in groups.items():
+            if "proposals" in names:
+                folders.append(f"groups/{group}/proposals")
+            if "archive" in names:
+                folders += self._entries.folders(f"{group}/archive")
+            if "tasks" in names and not has_events:
+                folders.append(f"groups/{group}/tasks")
+            if "memory" in names and not has_events:
+                folders += self._entries.folders(group)
         return folders
 
-    def sweep_changed(self) -> Iterator[None]:
-        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
+    def sweep_changed(self, *, has_events: bool = False) -> Iterator[None]:
+        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then.
+
+        Args:
+            has_events: leave out what events report, see `Host.has_events`.
+        """
         self._documents.touch_changed()
-        files = self._texts()
+        names = self._groups.current if has_events else self._groups.refresh()
+        files = [*self._others(), *self._texts(names, has_events=has_events)]
         for start in range(0, len(files), FILES_AT_ONCE):
             self._compare(files[start : start + FILES_AT_ONCE])
         yield
-        for folder in self._json_folders():
+        folders = dict.fromkeys(self._json_folders(names, has_events=has_events))
+        gone = [] if has_events else [folder for folder in list(self._folders) if folder not in folders]
+        for folder in [*folders, *gone]:
             if self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
 
@@ -170,7 +203,10 @@ class ChangedFiles:
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch the files of a folder that changed or are gone since the host last wrote or read them."""
-        self._folders[folder] = self._stamp_of(folder)
+        if (stamp := self._stamp_of(folder)) is None:
+            self._folders.pop(folder, None)
+        else:
+            self._folders[folder] = stamp
         names = names_in(f"{self._home}/{folder}")  # not whole paths: 100,000 would take 17 MiB
         for start in range(0, len(names), FILES_AT_ONCE):
             self._compare([f"{folder}/{name}" for name in names[start : start + FILES_AT_ONCE]])

@@ -13,6 +13,7 @@ import anyio.to_thread
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
+from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import HomeLock, Moved
 from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
@@ -47,6 +48,7 @@ class Host:
     journal: Journal
     projections: Projections
     memory: Dependencies
+    group_folders: GroupFolders
     changed_files: ChangedFiles
     edited_entries: EditedEntries
     spool: Spool
@@ -64,6 +66,8 @@ class Host:
     metrics: Metrics | None
     ages: Ages
     started: float
+    has_events: bool = False
+    """Whether events report every edit in a group's folder, in its categories and in its tasks."""
     opened: ExitStack = field(default_factory=ExitStack)
     """The resources that `close` closes."""
 

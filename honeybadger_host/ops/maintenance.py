@@ -20,7 +20,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.working_memory_store import is_over
-from honeybadger_host.ops.clock import WallClock
+from honeybadger_host.ops.clock import WallClock, measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
 
@@ -32,8 +32,7 @@ _LOOK_SECONDS: Final = 1.0  # between two looks for files to index and texts to 
 COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the index
 HOUSEKEEPING_SECONDS = 60.0  # between two looks for expired replies, receipts and entries of working memory
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
-# The pause after a long look at many files, as a multiple of its duration: comparing a million files takes 10 s.
-_PAUSE_FACTOR: Final = 20
+_CHECK_FACTOR: Final = 20  # the pause after a check of some rows of the journal, as a multiple of its duration
 _SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
 _RARE_SECONDS: Final = 600.0
@@ -91,12 +90,13 @@ async def _index(host: Host) -> None:
         with failing.logged():
             count = 0
             if is_all:
-                count = await anyio.to_thread.run_sync(host.memory.index.compare_all, limiter=limiter)
-                ended = time.monotonic()
-                all_at = max(begun + COMPARE_SECONDS, ended + _PAUSE_FACTOR * (ended - begun))
+                compare = partial(measured, host.memory.index.compare_all)
+                count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
+                all_at = begun + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
             elif is_told:  # new folders are indexed here, so that no search waits for them
-                count = await anyio.to_thread.run_sync(host.memory.index.compare_told, limiter=limiter)
-                told_at = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - begun)
+                compare = partial(measured, host.memory.index.compare_told)
+                count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
+                told_at = time.monotonic() + rest_after(cost, has_events=False)
             if count:
                 log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
@@ -114,22 +114,37 @@ async def _record_edits(host: Host) -> None:
     """Find people's edits of their files and record them as versions."""
     limiter = anyio.CapacityLimiter(1)
     in_use, files = host.projections.documents.in_use, host.changed_files
-    all_at = changed_at = 0.0
+    all_at = changed_at = unwatched_at = 0.0
     failing = _Failing(host, "edits.failed")
     while True:
         with failing.logged():
-            if (now := time.monotonic()) >= changed_at:
-                sweep = files.sweep() if now >= all_at else files.sweep_changed()
-                while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
-                    await anyio.lowlevel.checkpoint()
+            now, has_events = time.monotonic(), host.has_events
+            is_whole = now >= min(changed_at, all_at)
+            if is_whole or (has_events and now >= unwatched_at):
+                sweep = files.sweep() if now >= all_at else files.sweep_changed(has_events=not is_whole)
                 all_at = now + _RARE_SECONDS if now >= all_at else all_at
-                took = time.monotonic() - now
-                changed_at = now + took + max(_SWEEP_CHANGED_SECONDS, _PAUSE_FACTOR * took)
+                unwatched_at = now + _SWEEP_CHANGED_SECONDS
+                rest = max(_SWEEP_CHANGED_SECONDS, rest_after(await _swept(sweep, limiter), has_events=has_events))
+                if is_whole:
+                    changed_at = time.monotonic() + rest
+                else:
+                    unwatched_at = time.monotonic() + rest
             async with host.forgetter.recording:
                 are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host, limiter)
                 if are_marks_due:
                     await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
+
+
+async def _swept(sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
+    """Go through a sweep on a thread; return its seconds of processor time."""
+    cost, step = 0.0, partial(measured, partial(next, sweep, _DONE))
+    while True:
+        found, took = await anyio.to_thread.run_sync(step, limiter=limiter)
+        cost += took
+        if found is _DONE:
+            return cost
+        await anyio.lowlevel.checkpoint()
 
 
 async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
@@ -177,7 +192,7 @@ async def _check_rows(host: Host) -> None:
             for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
                 begun = time.monotonic()
                 damaged += await anyio.to_thread.run_sync(damaged_rows, journal.path, numbers)
-                await anyio.sleep(_PAUSE_FACTOR * (time.monotonic() - begun))
+                await anyio.sleep(_CHECK_FACTOR * (time.monotonic() - begun))
             if damaged != journal.damaged:
                 await host.in_writers_place(journal.keep_damaged, damaged)
         await anyio.sleep(_CHECK_ROWS_SECONDS)
@@ -213,12 +228,14 @@ async def _remove_expired(host: Host) -> None:
     wall = WallClock()
     then = rare_at = time.monotonic()
     kept = list(host.ages.moments)
+    cost = 0.0
     while True:
-        await anyio.sleep(HOUSEKEEPING_SECONDS)
+        await anyio.sleep(max(HOUSEKEEPING_SECONDS, rest_after(cost)))
         host.memory.turn_logs.evict()
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
-        expired = await anyio.to_thread.run_sync(host.replies.expire, wall.was_watched_for, wall.seen)
+        expire = partial(host.replies.expire, wall.was_watched_for, wall.seen)
+        expired, cost = await anyio.to_thread.run_sync(measured, expire)
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now

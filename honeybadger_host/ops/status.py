@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -17,10 +18,10 @@ from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.files.home import groups_in
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
-from honeybadger_host.ops.clock import rest_after
+from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.inbox import Inbox
@@ -45,7 +46,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         if time.monotonic() >= look_at:
             cost = 0.0
             try:
-                looked, cost = await anyio.to_thread.run_sync(_look, host, proposals)
+                looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host, proposals))
             except (JournalError, WorldFailed) as error:  # such as too many open files: the next round tries again
                 if throttle.passes("status", str(error)) is not None:
                     log.warning("status.failed", error=str(error))
@@ -158,14 +159,10 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def _look(host: Host, proposals: WaitingProposals) -> tuple[dict[str, Any], float]:
-    """Return the members of the status that take a look at every group, and the seconds of processor time it took.
-
-    Raises JournalError, WorldFailed.
-    """
-    begun = time.thread_time()
+def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
+    """Return the members of the status that take a look at every group. Raises JournalError, WorldFailed."""
     boxes = [one for inbox in list(host.spool.inboxes.values()) for one in inbox.both]
-    looked = {
+    return {
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
         "unanswered": _unanswered(boxes),
         "stuck": sum(len(box.stuck) for box in boxes),
@@ -175,7 +172,6 @@ def _look(host: Host, proposals: WaitingProposals) -> tuple[dict[str, Any], floa
         "damaged": host.projections.documents.saves.damaged()[:MAX_NAMED],
         "removed_unread": _removed_unread(host),
     }
-    return looked, time.thread_time() - begun
 
 
 def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
@@ -190,14 +186,16 @@ def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
 
 def _large_memories(host: Host) -> list[str]:
     """Return a warning for each group whose MEMORY.md is too large or nearly so."""
-    groups = sorted({inbox.group for inbox in list(host.spool.inboxes.values())})
+    groups = [group for group, names in host.group_folders.current.items() if MEMORY in names]
     warnings = {group: host.memory.files.size_warning(group) for group in groups}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:MAX_NAMED]
 
 
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
     """Return the number of proposals that wait for a person, by group."""
-    counts = {group: proposals.count(group) for group in groups_in(host.home)}
+    counts = {
+        group: proposals.count(group) for group, names in host.group_folders.current.items() if "proposals" in names
+    }
     return {group: count for group, count in counts.items() if count}
 
 

@@ -30,6 +30,7 @@ from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
 from honeybadger_host.journal.changes import read_whole
@@ -106,6 +107,7 @@ class SchedulerUses:
     """
 
     home: Path
+    groups: GroupFolders
     journal: Journal
     states: TaskStates
     turn_logs: TurnLogs
@@ -183,7 +185,9 @@ class Scheduler:
 
     def look_at_folders(self) -> None:
         """Queue the folders with added or removed files, also without an event. One thread at a time."""
-        signatures = {folder: signature_of(folder) for folder in _folders(self._uses.home)}
+        groups = self._uses.groups.refresh().items()
+        folders = [self._uses.home / tasks_folder(name) for name, inside in groups if "tasks" in inside]
+        signatures = {folder: signature_of(folder) for folder in folders if has_tasks(folder.parent.name)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
         if changed:
@@ -227,7 +231,7 @@ class Scheduler:
             self._read(key, now)
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            self._compare(_folders(self._uses.home))
+            self._compare(self._folders_seen)
             self._compare(self._uses.home / tasks_folder(group) for group in {group for group, _ in self._known})
         stale = self._next_stale()
         touched.update(self._changed_files(stale, now))
@@ -451,15 +455,3 @@ class Scheduler:
             why = reply["error"]["message"]
             self._waiting[key] = self._clock() + timedelta(seconds=RETRY_SECONDS), why
             log.warning("task.waiting", group=group, task=task, why=why)
-
-
-def _folders(home: Path) -> Sequence[Path]:
-    try:
-        groups = [entry.path for entry in os.scandir(home / "groups") if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return ()
-    return [
-        Path(folder)
-        for group in sorted(groups)
-        if has_tasks(os.path.basename(group)) and os.path.isdir(folder := f"{group}/tasks")
-    ]

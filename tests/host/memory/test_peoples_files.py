@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+
 import pytest
 
+from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import ChangedFiles, document_group, group_of
@@ -45,16 +49,61 @@ def test_json_that_people_edit_is_a_document(file: str, group: str | None) -> No
     assert document_group(file) == group
 
 
-def test_an_edit_in_place_is_found_without_a_file_event(world: World) -> None:
-    file = "data/context/main/main.json"
-    with world.decided(FileWritten("main", "session", file, b'{"session_id": "main"}\n', None)):
+IN_USE = "data/context/main/main.json"
+
+
+@pytest.fixture
+def changed_files(world: World) -> ChangedFiles:
+    """A home with a file of each kind, in which the last look found every folder as it was before."""
+    world.save(b"# Archive\n", in_place=True, file="groups/main/archive/MEMORY.md")
+    for file in ("memory/a/b.json", "tasks/t.json", "proposals/p.json", "archive/memory/a/c.json", "summary.md"):
+        (world.home / "groups/main" / file).parent.mkdir(parents=True, exist_ok=True)
+        world.save(b"{}\n", in_place=True, file=f"groups/main/{file}")
+    with world.decided(FileWritten("main", "session", IN_USE, b'{"session_id": "main"}\n', None)):
         pass
-    world.look(file)
-    world.passed += 60
+    groups = GroupFolders(world.home, lambda: time.monotonic() + world.passed)
+    changed_files = ChangedFiles(world.home, world.journal.path, world.documents, EntryFiles(world.home), groups)
+    for _ in range(3):
+        [*changed_files.sweep_changed()]
+        world.look()
+        world.passed += 60
     world.take_in()
-    changed_files = ChangedFiles(world.home, world.journal.path, world.documents, EntryFiles(world.home))
     [*changed_files.sweep_changed()]
     assert not world.documents.in_use.touched
-    world.save(b'{"session_id": "main", "facts": ["likes tea"]}\n', in_place=True, file=file)
+    return changed_files
+
+
+@pytest.mark.parametrize(
+    ("file", "is_reported"),
+    [
+        (IN_USE, False),
+        ("groups/main/summary.md", False),
+        ("groups/main/MEMORY.md", False),
+        ("groups/main/archive/MEMORY.md", False),
+        ("groups/main/memory/a/new.json", True),
+        ("groups/main/tasks/new.json", True),
+        ("groups/main/proposals/new.json", False),
+        ("groups/main/archive/memory/a/new.json", False),
+        ("config/agents/ada/persona.md", False),
+    ],
+)
+def test_an_edit_is_found_without_a_file_event(
+    changed_files: ChangedFiles, world: World, file: str, is_reported: bool
+) -> None:
+    (world.home / file).parent.mkdir(parents=True, exist_ok=True)
+    world.save(b'{"facts": ["likes tea"]}\n', in_place=True, file=file)
+    [*changed_files.sweep_changed(has_events=True)]
+    assert [*world.documents.in_use.touched] == ([] if is_reported else [file])
     [*changed_files.sweep_changed()]
     assert [*world.documents.in_use.touched] == [file]
+
+
+@pytest.mark.parametrize("gone", ["summary.md", "tasks/t.json", "tasks", "memory", "archive", "proposals"])
+def test_a_removal_is_found_without_a_file_event(changed_files: ChangedFiles, world: World, gone: str) -> None:
+    path = world.home / "groups/main" / gone
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    [*changed_files.sweep_changed()]
+    found = [world.home / file for file in world.documents.in_use.touched]
+    assert sorted(found) == sorted(files)
