@@ -24,7 +24,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.memory.working_memory import Inventory
-from honeybadger_host.text.neutralise import estimate_tokens, neutralise
+from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.turn import Turn
 
@@ -161,8 +161,8 @@ class ContextMaker:
             session=session,
             tokens=context.tokens,
             budget_tokens=context.budget_tokens,
-            history_tokens_before=sum(turn.line_tokens for turn in window),
-            history_tokens=sum(estimate_tokens(part.text) for part in context.titled(CONVERSATION)),
+            turns=len(window),
+            history_tokens=sum(part.text_tokens for part in context.titled(CONVERSATION)),
         )
         return Made(context, recalled)
 
@@ -245,7 +245,7 @@ def result_of(made: Made, seq: int) -> dict[str, Any]:
         "stable_hash": stable_hash,
         "stable_characters": len(context.stable),
         "seq": seq,
-        "sections": [row.model_dump(exclude_none=True) for row in context.sections],
+        "sections": context.sections,
         "tokens": context.tokens,
         "budget_tokens": context.budget_tokens,
         "is_over_budget": context.is_over_budget,

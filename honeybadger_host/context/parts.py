@@ -159,9 +159,6 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     part = _file(FACTS, source, loaded, WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
-    if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # a larger file is always cut
-        whole = loaded.notes.whole
-        part = replace(part, text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why)
 
     def cut(room: int) -> Part:
         if room < 1:
@@ -176,7 +173,10 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         return replace(part, text=made.text, tokens=tokens, state="cut", left_out=_left_out(made), why=_also(why, made))
 
     if loaded.unread is None:
-        return replace(part, fit=cut)
+        if 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # it is always cut
+            return replace(part, fit=cut)
+        whole = loaded.notes.whole
+        return replace(part, text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why, fit=cut)
     served = all_notes(loaded.notes, loaded.unread)
     return replace(
         part,
@@ -209,16 +209,16 @@ def _summary(source: str, loaded: Loaded) -> Part:
     part = _file(SUMMARY, source, loaded, WEIGHTS[SUMMARY])
     if not isinstance(loaded, GroupText) or not part.text:
         return part
-    part = replace(part, text=loaded.set_apart, tokens=loaded.tokens_of(loaded.set_apart))
+    tokens = loaded.tokens_of(loaded.set_apart)
 
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
-        why = f"the file has {part.tokens} tokens, its share of context.budget_tokens is {room}"
+        why = f"the file has {tokens} tokens, its share of context.budget_tokens is {room}"
         text = loaded.beginning(room)
         return replace(part, text=text, tokens=loaded.tokens_of(text), state="cut", left_out="its end", why=why)
 
-    return replace(part, fit=cut)
+    return replace(part, text=loaded.set_apart, tokens=tokens, fit=cut)
 
 
 # -------------------------------------------------------------------------------------------------------------- recall
@@ -329,25 +329,25 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
     part = Part(CONVERSATION, parts.turns_file, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
     if not turns:
         return part
-    tokens = sum(turn.line_tokens for turn in turns)
 
     def shown(history: History, budget: str) -> Part:
         if not history.turns:
             return _without(part, f"{history.dropped + older} turns")
         reasons = [parts.older_why] if older else []
         if history.dropped or history.is_shortened:
+            tokens = sum(turn.line_tokens for turn in turns)
             reasons.append(f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}")
         if not reasons:
-            return replace(part, text=history.text, state="whole", why=None)
+            return replace(part, text=history.text, state="whole", why=None, fit=cut)
         left_out = f"{history.dropped + older} older turns"
         if history.is_shortened:
             left_out += ", the end of the newest turn"
-        return replace(part, text=history.text, state="cut", left_out=left_out, why="; ".join(reasons))
+        return replace(part, text=history.text, state="cut", left_out=left_out, why="; ".join(reasons), fit=cut)
 
     def cut(room: int) -> Part:
         return shown(_newest_within(turns, room), "context.budget_tokens, shared with memory and summary")
 
-    return replace(shown(format_history(turns, budget_tokens), "history.budget_tokens"), fit=cut)
+    return shown(format_history(turns, budget_tokens), "history.budget_tokens")
 
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:

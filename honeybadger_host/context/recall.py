@@ -173,9 +173,11 @@ class ContextRecall:
             message, current = last.content, last.number
         if message is None:
             return Recalled(why_none="there is no message to recall for")
-        shown = format_history(turns, self.history_budget_tokens).turns
-        oldest = shown[0].number if shown else current
-        seen = self.ledger.in_view(group, session, oldest=oldest, current=current)
+        seen = self.ledger.in_view(group, session, oldest=turns[0].number if turns else current, current=current)
+        if seen:
+            shown = format_history(turns, self.history_budget_tokens).turns
+            oldest = shown[0].number if shown else current
+            seen = {id_: (turn, doc) for id_, (turn, doc) in seen.items() if turn >= oldest}
         asked = _Asked(
             group,
             session,

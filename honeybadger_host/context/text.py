@@ -6,12 +6,12 @@ row in the explanation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from honeybadger_agent.wire import ContextSection, SectionState
+from honeybadger_agent.wire import SectionState
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.memory.markdown.budget import divide
 from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, tokens_of
@@ -71,8 +71,8 @@ class Part:
 
     @property
     def overhead(self) -> int:
-        """Tokens of the heading and the line ends around the text, and of rounding them."""
-        return estimate_tokens(self.above) + 3
+        """Tokens of the heading, which is ASCII, and the line ends around the text, and of rounding them."""
+        return len(self.above) // 4 + 3
 
     @property
     def above(self) -> str:
@@ -83,16 +83,15 @@ class Part:
     def is_blank(self) -> bool:
         return not self.text or self.text.isspace()
 
-    def row(self) -> ContextSection:
-        """Return how the part is explained."""
-        return ContextSection(
-            title=self.title,
-            source=self.source,
-            state=self.state,
-            tokens=0 if self.is_blank else self.text_tokens + estimate_tokens(self.above),
-            left_out=self.left_out,
-            why=self.why,
-        )
+    def row(self) -> dict[str, Any]:
+        """Return how the part is explained, as `wire.ContextSection`."""
+        tokens = 0 if self.is_blank else self.text_tokens + self.overhead - 3
+        row = _row(self.title, self.source, self.state, tokens)
+        if self.left_out is not None:
+            row["left_out"] = self.left_out
+        if self.why is not None:
+            row["why"] = self.why
+        return row
 
     def fitted(self, share_tokens: int) -> Part:
         """Return the part cut to its share; a part with `settle` only gets a lower limit."""
@@ -109,6 +108,7 @@ class Context:
 
     Args:
         parts: cut to fit, in the order of the text.
+        sections: a row for each part, as `wire.ContextSection`.
         stable: the beginning of `system`, up to the first part that changes with each message.
         tokens: estimate of system text and message together.
     """
@@ -116,7 +116,7 @@ class Context:
     system: str
     stable: str
     parts: Sequence[Part]
-    sections: Sequence[ContextSection]
+    sections: Sequence[Mapping[str, Any]]
     tokens: int
     budget_tokens: int
 
@@ -159,13 +159,15 @@ def build_context(
     system = stable + rest
     rows = [part.row() for part in parts]
     if head:
-        rows.insert(
-            0, ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))
-        )
+        rows.insert(0, _row(head.strip(), "request", "whole", estimate_tokens(head)))
     if message_tokens is not None:
-        rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
+        rows.append(_row("message", "request", "whole", message_tokens))
     tokens = tokens_of(len(system), stable_ascii + ascii_length(rest))
     return Context(system, stable, parts, rows, tokens + (message_tokens or 0), budget_tokens)
+
+
+def _row(title: str, source: str, state: SectionState, tokens: int) -> dict[str, Any]:
+    return {"title": title, "source": source, "state": state, "tokens": tokens}
 
 
 def _fitted(
@@ -191,9 +193,8 @@ def _fitted(
 
 def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]:
     """Return the tokens for each part, by weight; no part gets more than its need."""
-    weights = {str(place): part.weight for place, part in enumerate(parts)}
-    shares = divide(room, {str(place): need for place, need in enumerate(needs)}, weights)
-    return [shares[str(place)] for place in range(len(parts))]
+    weights = {place: part.weight for place, part in enumerate(parts)}
+    return [*divide(room, dict(enumerate(needs)), weights).values()]
 
 
 # Title of a part, the lines above its text, and the text.

@@ -96,9 +96,10 @@ class Saves:
 
     def current(self, file: str) -> bytes | None:
         """Return the newest version with what a person saved, or None if there is no such file. Raises WorldFailed."""
-        in_use, path = self._in_use, path_in(self._home, file)
+        in_use = self._in_use
         if in_use.is_nothing(file):
             return None
+        path = path_in(self._home, file)
         for _ in range(MAX_ATTEMPTS):
             signature = signature_of(path)
             with in_use.lock:

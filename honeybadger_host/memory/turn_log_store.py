@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -93,7 +95,7 @@ class TurnLogs:
         Raises WorldFailed if the log is not a plain file.
         """
         key = (group, session)
-        path = self.home / turns_file(group, session)
+        path = f"{self.home}/{turns_file(group, session)}"
         with self._lock:
             held = self._sessions.get(key)
             if held is not None and not held.window.is_young and held.window.signature == signature_of(path):
@@ -310,7 +312,7 @@ class Watermarks:
 
     def sessions(self, group: str) -> frozenset[str]:
         """Return the sessions of a group that have a watermark."""
-        names = names_in(self._kept.home / "data" / "consolidated" / group)
+        names = names_in(f"{self._kept.home}/data/consolidated/{group}")
         return frozenset(name.removesuffix(".json") for name in names)
 
 
@@ -343,5 +345,5 @@ def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) 
     """
     if not memory_window:
         return turns[-min(least, MAX_KEPT) :]
-    open_turns = sum(turn.number > after for turn in turns)
+    open_turns = len(turns) - bisect_right(turns, after, key=attrgetter("number"))
     return turns[-max(least, open_turns) :]

@@ -127,7 +127,7 @@ class Pipeline:
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held while the journal or the files are written."""
-        self._order = anyio.Lock()
+        self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         """Held from the time changes get their numbers until they are committed."""
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)

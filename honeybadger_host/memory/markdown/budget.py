@@ -10,13 +10,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, NoteBook
 from honeybadger_host.memory.markdown.notes_together import NotesInContext, Together, alone, together
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
+
+Name = TypeVar("Name")
 
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
@@ -251,8 +253,8 @@ def _fitting(lines: Iterable[str], room: int) -> list[str]:
     return kept
 
 
-def divide(room: int, needs: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, int]:
-    """Return name -> tokens of `room`: at most its need; the rest goes to the others by weight.
+def divide(room: int, needs: Mapping[Name, int], weights: Mapping[Name, float]) -> dict[Name, int]:
+    """Return name -> tokens of `room`, in the order of `needs`: at most its need; the rest goes to others by weight.
 
     The sum is at most `room`; if all needs fit, all are met in full.
     """

@@ -85,8 +85,12 @@ def built(
     return build_context(f"Group: {given.group}\n", parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
 
 
+def sections(context: Context) -> list[ContextSection]:
+    return [ContextSection.model_validate(row) for row in context.sections]
+
+
 def row(context: Context, title: str) -> ContextSection:
-    (found,) = [section for section in context.sections if section.title == title]
+    (found,) = [section for section in sections(context) if section.title == title]
     return found
 
 
@@ -114,7 +118,7 @@ def test_everything_stands_in_the_seeds_order() -> None:
 
 
 def test_every_part_has_its_row_in_order() -> None:
-    assert [(section.title, section.source, section.state) for section in built(FULL).sections] == [
+    assert [(section.title, section.source, section.state) for section in sections(built(FULL))] == [
         ("Group: main", "request", "whole"),
         ("## Global Context", "AGENT.md", "whole"),
         ("## Global Context", "groups/global/CLAUDE.md", "whole"),
@@ -132,12 +136,12 @@ def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     text = group_text(blank)
     context = built(parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
     assert context.system == "Group: main\n"
-    assert [section.state for section in context.sections] == ["whole"] + ["absent"] * 6
-    whys = [section.why for section in context.sections[1:]]
+    assert [section.state for section in sections(context)] == ["whole"] + ["absent"] * 6
+    whys = [section.why for section in sections(context)[1:]]
     said = "there is no such file" if blank is None else "the file is blank"
     nothing = "nothing in long-term memory matches the message"
     assert whys == [said] * 4 + [nothing, "nothing was said in this session"]
-    assert all(section.tokens == 0 for section in context.sections[1:])
+    assert all(section.tokens == 0 for section in sections(context)[1:])
 
 
 def test_each_part_is_there_without_the_others() -> None:
@@ -323,7 +327,7 @@ def test_only_uncut_parts_exceed_the_budget(given_parts: Parts, budget_tokens: i
 def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens)
     shown = [
-        section for section in context.sections if section.title.startswith("## ") or section.title == "Working memory"
+        section for section in sections(context) if section.title.startswith("## ") or section.title == "Working memory"
     ]
     assert len(shown) == 6 + (given_parts.working is not None)
     for section in shown:
@@ -334,7 +338,7 @@ def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: 
         says_how_it_stands = section.title == "## Remembered Facts" and section.state == "whole"
         assert says_how_it_stands or (section.why is None) == (section.state == "whole")
         assert (section.left_out is not None) == (section.state in ("cut", "left_out", "unreadable"))
-    assert abs(sum(section.tokens for section in context.sections) - context.tokens) <= 15
+    assert abs(sum(section.tokens for section in sections(context)) - context.tokens) <= 15
     assert "\n\n\n" not in context.system or any("\n\n\n" in str(part) for part in _texts(given_parts))
 
 
