@@ -160,6 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     delete.add_argument("entry", metavar="ENTRY", help="its id")
     _add_id(delete)
 
+    forget = command("forget", "Does nothing: it was the name of `delete`.")
+    forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
+
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
     context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")

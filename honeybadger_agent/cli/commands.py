@@ -91,6 +91,13 @@ def _done(result: NoteResult | SavedEntry, said: str) -> str:
     return f"{said}{also}" if result.proposal is None else waiting_told(result.proposal)
 
 
+def _forget(options: Mapping[str, Any]) -> None:
+    raise UsageError(
+        "nothing was done: `honeybadger-agent delete ENTRY` removes an entry, and the journal keeps it; what is to go "
+        "for good, the operator removes with `honeybadger-host forget`"
+    )
+
+
 def _delete(options: Mapping[str, Any]) -> None:
     asked = made(DeleteMemory, options["entry"])
     reply = _replied(options, asked.type_name, asked)
@@ -295,6 +302,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "remember": _remember,
     "save": _save,
     "delete": _delete,
+    "forget": _forget,
     "context": _context,
     "recall": _recall,
     "history": _history,

@@ -179,6 +179,7 @@ def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     [
         ([], "the following arguments are required: COMMAND"),
         (["enchant"], "there is no 'enchant'"),
+        (["forget", "k3v9x2m4q7p1"], "nothing was done: `honeybadger-agent delete ENTRY` removes an entry"),
         (["remember"], "the following arguments are required: TEXT"),
         (["ping", "--loud"], "unrecognized arguments: --loud"),
         (["ping", "--sess", "a"], "unrecognized arguments: --sess"),
