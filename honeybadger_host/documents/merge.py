@@ -262,15 +262,18 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> bytes:
+def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: bytes, saved: bytes) -> bytes:
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
-    the one whose merge takes least out of the newest version, then the first. A value that was reworded is not taken
-    out.
+    one of `candidates`, then the one whose merge takes least out of the newest version, then the first. A value that
+    was reworded is not taken out.
+
+    Args:
+        earlier: further candidates, from before the file was removed the last time.
     """
     now, mine = (values_in(text) for text in (newest, saved))
-    values = {one: values_in(one) for one in candidates if object_in(one) is not None}
+    values = {one: values_in(one) for one in (*candidates, *earlier) if object_in(one) is not None}
     read = mine & reduce(or_, values.values(), Counter())
     typed = b"".join(value for _, value in mine - read)
     places = {place for place, _ in mine}
@@ -278,9 +281,9 @@ def nearest_json(candidates: Iterable[bytes], newest: bytes, saved: bytes) -> by
     if alike(typed, b"".join(gone.values())):  # each of many values alone would take too long
         gone = {place: value for place, value in gone.items() if 2 * alike(typed, value) <= len(value)}
 
-    def distance(candidate: bytes) -> tuple[int, int]:
+    def distance(candidate: bytes) -> tuple[int, bool, int]:
         was = values[candidate]
-        return (read - was).total(), len(gone.keys() & {place for place, _ in was})
+        return (read - was).total(), candidate not in candidates, len(gone.keys() & {place for place, _ in was})
 
     return min(values, key=distance, default=b"")
 

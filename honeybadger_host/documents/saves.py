@@ -411,7 +411,11 @@ def _base_of(
         recent: texts that people saved in that time.
     """
     if is_json(file):
-        return nearest_json([*(one.text for one in versions), *(one.text for one in recent)], newest, text)
+        removed = next((version.end for version in versions if not version.text), -1)
+        removed_at = events[removed - 1].at if removed > 0 else 0
+        since = [version.text for version in versions if version.end > removed]
+        since += [one.text for one in recent if not 0 < one.at < removed_at]
+        return nearest_json(since, [one.text for one in (*versions, *recent)], newest, text)
     saved = Saved(text, newest)
     return saved.nearest(saved.candidates(versions, events, recent))
 

@@ -8,7 +8,7 @@ import pytest
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.history import blame_members
 from honeybadger_host.documents.merge import merge_json
-from honeybadger_host.journal.changes import FileWritten
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.journal.schema import Row
 from tests.host.documents.recorded import ENTRY
 from tests.host.documents.world import World
@@ -71,6 +71,31 @@ def test_a_continued_save_after_a_kill_keeps_changes_between(world: World) -> No
     world.kill()
     world.look(ENTRY)
     assert orjson.loads(world.read(ENTRY)) == {"a": "milk", "b": "cake"}
+
+
+def test_a_version_before_a_removal_is_no_base(world: World) -> None:
+    write(world, dumped(b="coffee"))
+    held = world.documents.current(ENTRY) or b""
+    with world.decided(FileRemoved("main", "entry", ENTRY, held)):
+        pass
+    world.passed += 60
+    write(world, dumped(a="tea", n=1))
+    world.passed += 60
+    write(world, dumped(a="tea", n=1, b="milk"))
+    world.save(dumped(), file=ENTRY)
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"b": "milk"}
+
+
+def test_a_text_opened_before_a_removal_is_merged_with_it(world: World) -> None:
+    write(world, dumped(a="tea", created=1))
+    held = world.documents.current(ENTRY) or b""
+    with world.decided(FileRemoved("main", "entry", ENTRY, held)):
+        pass
+    write(world, dumped(a="tea", created=2, c="cake"))
+    world.save(dumped(a="green tea", created=1), file=ENTRY)
+    world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"a": "green tea", "created": 2, "c": "cake"}
 
 
 def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
