@@ -145,6 +145,13 @@ def _entry_of(turn: Turn) -> HistoryEntry:
     )
 
 
+def newest_known(document: SessionDocument, turns: Sequence[Turn]) -> int:
+    """Return the number of the newest of some turns whose message is in the document; 0: none is."""
+    known = {(entry.timestamp, entry.role, entry.content) for entry in document.recent_history}
+    shown = (turn.number for turn in turns if (int(turn.at.timestamp()), turn.role, turn.content) in known)
+    return max(shown, default=0)
+
+
 def without_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
     """Return the document without the messages of turns that are withdrawn; statistics and summary stay."""
     entries = list(document.recent_history)

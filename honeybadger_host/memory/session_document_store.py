@@ -32,6 +32,7 @@ from honeybadger_host.memory.session_document import (
     dump_document,
     empty_document,
     is_document,
+    newest_known,
     parse_deletion,
     parse_document,
     session_file,
@@ -136,7 +137,7 @@ class Sessions:
 
     def digest(self, group: str, session: str) -> Digest:
         """Return the facts, tasks and summary of a document, without the later turns. Raises WorldFailed."""
-        _, data = self._newest(group, session)
+        _, data = self._version(group, session)
         return _digest(data or b"{}")
 
     def as_file(self, file: str, version: bytes) -> bytes:
@@ -152,13 +153,6 @@ class Sessions:
         return dump_document(self._folded(base, behind)) if behind else version
 
     def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
-        """Return the newest version, parsed and as bytes; None: there is none. Raises WorldFailed."""
-        document, data = self._newest(group, session)
-        if document.turns is None and not document.recent_history:
-            document = document.up_to(self.deletion(group, session).turns)
-        return document, data
-
-    def _newest(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
         """Return the newest version, parsed and as bytes; None: there is none, it is empty. Raises WorldFailed."""
         file = session_file(group, session)
         data = self._current(file)
@@ -339,6 +333,9 @@ class Sessions:
     def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
         """Return the document with a mark that fits the log, and the turns after it."""
         newest = self._turn_logs.load(group, session).last_number
+        if document.turns is None:  # a person wrote it
+            logged = self._turn_logs.since(group, session, 0, _MAX_BEHIND) if document.recent_history else ()
+            document = document.up_to(newest_known(document, logged) or self.deletion(group, session).turns)
         covered = document.turns or 0
         if covered > newest:  # the log was removed and began again
             covered = 0

@@ -267,6 +267,22 @@ def test_a_persons_edit_of_the_file_counts(room: Room) -> None:
     assert room.contents() == ["Hello", "more"]
 
 
+def test_a_persons_document_repeats_no_message_of_the_log(room: Room) -> None:
+    room.say("one", "two", "one")
+    written = room.on_disk()
+    del written["honeybadger"], written["recent_history"][0]
+    room.file.unlink()
+    room.look()
+    room.file.write_bytes(orjson.dumps(written))
+    room.look()
+    assert room.contents() == ["two", "one"]
+    room.say("three")
+    room.sessions.write_out_all()
+    assert (
+        room.contents() == [entry["content"] for entry in room.on_disk()["recent_history"]] == ["two", "one", "three"]
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------- damaged
 
 
