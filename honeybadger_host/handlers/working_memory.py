@@ -14,7 +14,6 @@ from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutral
 from honeybadger_host.journal.changes import FileWritten, WholeFiles
 from honeybadger_host.memory.working_memory import (
     Inventory,
-    Label,
     WorkingEntry,
     dump_working,
     live,
@@ -82,12 +81,21 @@ def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen)
             raise Refusal("too_large", f"{why}; nothing was saved", field="payload.data")
         category = None if payload.category is None else texts.line("payload.category", payload.category)
         tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
-        label = Label(key, category, tags, at, at + _ttl(payload), asked.sender, len(data))
+        entry = WorkingEntry(
+            key=key,
+            session=asked.session,
+            category=category,
+            tags=tags,
+            stored_at=at,
+            expires_at=at + _ttl(payload),
+            by=asked.sender,
+            request=asked.request_id,
+            data=data,
+        )
         file = working_file(asked.group, asked.session, key)
         is_new = _see_room(working_memory, asked, file, now)
-        dumped = dump_working(WorkingEntry(label, data), asked.session, asked.request_id)
-        change = FileWritten(asked.group, "working", file, dumped, files.view(file))
-        expires_at = time_stamp(label.expires_at, "milliseconds")
+        change = FileWritten(asked.group, "working", file, dump_working(entry), files.view(file))
+        expires_at = time_stamp(entry.expires_at, "milliseconds")
         result = {"key": key, "expires_at": expires_at, "replaced": not is_new}
         return Outcome(with_neutralised(result, texts.changed), (change,))
 
@@ -98,15 +106,15 @@ def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetFromWorkingMemory = asked.payload
         entry = working_memory.read(asked.group, asked.session, payload.key)
-        if entry is None or entry.label.is_expired(now):
-            labels = live(working_memory.look(asked.group, asked.session).labels.values(), now)
-            near = meant(payload.key, (label.key for label in labels))
+        if entry is None or entry.is_expired(now):
+            entries, _ = working_memory.look(asked.group, asked.session)
+            near = meant(payload.key, (one.key for one in live(entries, now)))
             hint = f"did you mean {near!a}?" if near else "list_working_memory shows what is there"
             why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
             raise Refusal("not_found", why, field="payload.key")
         return {
-            **_label(entry.label),
-            "stored_at": time_stamp(entry.label.stored_at, "milliseconds"),
+            **_label(entry),
+            "stored_at": time_stamp(entry.stored_at, "milliseconds"),
             "data": entry.data,
         }
 
@@ -119,11 +127,11 @@ def _search(working_memory: WorkingMemoryStore) -> QueryHandler:
         if is_blank(neutralise(payload.query).text):
             why = "payload.query is blank: list_working_memory shows every key"
             raise Refusal("invalid", why, field="payload.query")
-        entries = working_memory.read_all(asked.group, asked.session, now)
-        found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
+        entries, _ = working_memory.look(asked.group, asked.session)
+        found = find(live(entries, now), payload.query, payload.category, payload.tags or (), now=now)
         return {
             "hits": [
-                {**_label(entry.label), "score": round(score, 4), "text": preview(entry, payload.query)}
+                {**_label(entry), "score": round(score, 4), "text": preview(entry, payload.query)}
                 for entry, score in found
             ]
         }
@@ -135,11 +143,11 @@ def _list(working_memory: WorkingMemoryStore) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        held = working_memory.look(asked.group, asked.session)
+        entries, skipped = working_memory.look(asked.group, asked.session)
         return {
-            "entries": [_label(label) for label in live(held.labels.values(), now)],
+            "entries": [_label(entry) for entry in live(entries, now)],
             "max_entries": MAX_ENTRIES,
-            "skipped": held.skipped,
+            "skipped": skipped,
         }
 
     return QueryHandler(answer)
@@ -164,12 +172,12 @@ def _ttl(payload: SaveToWorkingMemory) -> timedelta:
 
 def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal if there is no room for another one."""
-    labels = working_memory.view(asked.group, asked.session).items()
-    lives = {name: label for name, label in labels if not label.is_expired(now)}
+    entries = working_memory.view(asked.group, asked.session).items()
+    lives = {name: entry for name, entry in entries if not entry.is_expired(now)}
     if file in lives:
         return False
     if len(lives) >= MAX_ENTRIES:
-        first = min(label.remaining(now) for label in lives.values())
+        first = min(entry.remaining(now) for entry in lives.values())
         raise Refusal(
             "too_large",
             f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {MAX_ENTRIES}: "
@@ -180,12 +188,12 @@ def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: 
     return True
 
 
-def _label(label: Label) -> dict[str, Any]:
+def _label(entry: WorkingEntry) -> dict[str, Any]:
     return {
-        "key": label.key,
-        "expires_at": time_stamp(label.expires_at, "milliseconds"),
-        "category": label.category,
-        "tags": list(label.tags),
-        "by": label.by,
-        "characters": label.characters,
+        "key": entry.key,
+        "expires_at": time_stamp(entry.expires_at, "milliseconds"),
+        "category": entry.category,
+        "tags": list(entry.tags),
+        "by": entry.by,
+        "characters": len(entry.data),
     }

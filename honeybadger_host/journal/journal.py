@@ -82,14 +82,10 @@ class Journal:
     _reading: threading.Lock = field(default_factory=threading.Lock)
     _newest_of: dict[str, int] = field(default_factory=dict)
     """Group -> its newest change since the start."""
-    _newest: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(group, sender) -> the greatest request id it has a receipt for, or greater."""
     _shared: SharedLog | None = None
     """With several machines: takes each transaction before it is committed."""
     damaged: Sequence[str] = ()
     """Rows that changed by themselves, as far as that is known."""
-    _pruned_seq: int = 0
-    """All receipts up to this one are kept."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:
@@ -180,7 +176,7 @@ class Journal:
             insert_changes(connection, changes, receipts)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
-        self._acknowledge(receipts)
+        self._check_files()
         self._newest_of.update({row.group: row.seq for row in changes})
         self.committed_seq = changes[-1].seq
 
@@ -194,17 +190,13 @@ class Journal:
         with self._transaction() as connection:
             also(connection)
             connection.execute("INSERT OR IGNORE INTO receipts VALUES (?,?,?,?,?,?,?)", receipt._replace(at=at))
-        self._acknowledge([receipt])
+        self._check_files()
 
-    def _acknowledge(self, receipts: Sequence[Receipt]) -> None:
-        """Take in that receipts were committed. Raises StorageFailed if nobody will find them."""
+    def _check_files(self) -> None:
+        """Raise StorageFailed if nobody will find what was committed."""
         for file, identity in self._files.items():
             if identity_of(file) != identity:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
-        for receipt in receipts:
-            key = (receipt.group, receipt.sender)
-            if receipt.request > self._newest.get(key, "~"):
-                self._newest[key] = receipt.request
 
     def has_changed(self, groups: Collection[str], since: int) -> bool:
         """Return whether a change of some groups behind `since` is durable. Any thread."""
@@ -226,17 +218,7 @@ class Journal:
         self.marks = marks
 
     def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done.
-
-        Ids that sort by time are greater than all before them: for those nothing is looked up (5 us each).
-        """
-        newest = self._newest.get((group, sender))
-        if newest is None:
-            query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
-            newest = self._newest[group, sender] = self.rows(query, (group, sender))[0][0]
-        requests = [request for request in requests if request <= newest]
-        if not requests:
-            return {}
+        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done."""
         marks = ",".join("?" * len(requests))
         query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
         return {row[0]: (row[1], row[2]) for row in self.rows(query, (group, sender, *requests))}
@@ -259,16 +241,13 @@ class Journal:
         Receipts of imported entries stay, so that nothing is imported twice.
         """
         oldest = (
-            "SELECT seq FROM receipts WHERE seq > ? AND seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
+            "SELECT seq FROM receipts WHERE seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
             "ORDER BY seq LIMIT ?"
         )
-        values = (self._pruned_seq, up_to, OPERATOR, IMPORTED_REQUEST, most)
+        values = (up_to, OPERATOR, IMPORTED_REQUEST, most)
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
-            pruned = connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", values).rowcount  # noqa: S608  a constant
-        if pruned < most:
-            self._pruned_seq = max(self._pruned_seq, min(up_to, self.committed_seq))
-        return pruned
+            return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", values).rowcount  # noqa: S608  a constant
 
     def begin_turn(self, turn: TurnKey, digest: bytes) -> BegunTurn:
         """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.

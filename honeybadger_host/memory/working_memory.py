@@ -15,9 +15,8 @@ from typing import Final
 
 import orjson
 
-from honeybadger_host.memory.edited import Edited, Texts, Time, checked, read_json
+from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
-from honeybadger_host.text.time_stamps import time_stamp
 
 HEADING: Final = (
     "Working memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve):"
@@ -28,9 +27,8 @@ _PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
 _MAX_NAME_LENGTH: Final = 180
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """An entry without its data.
+class WorkingEntry(Edited):
+    """An entry, and its file.
 
     Args:
         key: one visible line, unique in its session; upper and lower case differ.
@@ -38,16 +36,18 @@ class Label:
         stored_at: UTC, whole milliseconds.
         expires_at: likewise; from then on the entry does not exist for anybody.
         by: the name of its sender.
-        characters: number of characters of its data.
+        data: as it was sent.
     """
 
     key: str
-    category: str | None
-    tags: tuple[str, ...]
-    stored_at: datetime
-    expires_at: datetime
+    session: str
+    category: str | None = None
+    tags: Texts = ()
+    stored_at: Stamp
+    expires_at: Stamp
     by: str
-    characters: int
+    request: str = ""
+    data: str
 
     def is_expired(self, now: datetime) -> bool:
         """Return whether the entry has expired.
@@ -60,14 +60,6 @@ class Label:
     def remaining(self, now: datetime) -> timedelta:
         """Return how long the entry still lives, never longer than the life it was saved with."""
         return max(timedelta(0), min(self.expires_at - now, self.expires_at - self.stored_at))
-
-
-@dataclass(frozen=True, slots=True)
-class WorkingEntry:
-    """An entry: its label and the data, as it was sent."""
-
-    label: Label
-    data: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,47 +113,19 @@ def working_file(group: str, session: str, key: str) -> str:
     return f"{session_folder(group, session)}/{file_name(key)}.json"
 
 
-def dump_working(entry: WorkingEntry, session: str, request_id: str) -> bytes:
-    label = entry.label
-    value = {
-        "key": label.key,
-        "session": session,
-        "category": label.category,
-        "tags": label.tags,
-        "stored_at": time_stamp(label.stored_at, "milliseconds"),
-        "expires_at": time_stamp(label.expires_at, "milliseconds"),
-        "by": label.by,
-        "request": request_id,
-        "data": entry.data,
-    }
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+def dump_working(entry: WorkingEntry) -> bytes:
+    return orjson.dumps(entry.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-class _File(Edited):
-    key: str
-    session: str
-    category: str | None = None
-    tags: Texts = ()
-    stored_at: Time
-    expires_at: Time
-    by: str
-    data: str
-
-
-def parse_working(data: bytes) -> tuple[WorkingEntry, str]:
-    """Return the entry in a file, and the session that the file names; a time without a zone is UTC.
-
-    Raises ValueError: names the fault.
-    """
-    said = checked(_File, read_json(data))
-    label = Label(said.key, said.category, said.tags, said.stored_at, said.expires_at, said.by, len(said.data))
-    return WorkingEntry(label, said.data), said.session
+def parse_working(data: bytes) -> WorkingEntry:
+    """Return the entry in a file; a time without a zone is UTC. Raises ValueError: names the fault."""
+    return checked(WorkingEntry, read_json(data))
 
 
 def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     """Return the entry of one file of a session. Raises ValueError if it is none, or belongs into another file."""
-    entry, of_session = parse_working(data)
-    if of_session != session or working_file(group, session, entry.label.key) != file:
+    entry = parse_working(data)
+    if entry.session != session or working_file(group, session, entry.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
     return entry
 
@@ -169,23 +133,23 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
 # ----------------------------------------------------------------------------------------------------------- inventory
 
 
-def live(labels: Iterable[Label], now: datetime) -> list[Label]:
+def live(entries: Iterable[WorkingEntry], now: datetime) -> list[WorkingEntry]:
     """Return the entries that have not expired, sorted by key."""
-    return sorted((label for label in labels if not label.is_expired(now)), key=lambda label: label.key)
+    return sorted((entry for entry in entries if not entry.is_expired(now)), key=lambda entry: entry.key)
 
 
-def inventory(source: str, labels: Iterable[Label], now: datetime) -> Inventory:
+def inventory(source: str, entries: Iterable[WorkingEntry], now: datetime) -> Inventory:
     """Return a session's entries as the context lists them, without expired ones."""
-    lines = [InventoryLine(inventory_line(label, now), label.expires_at) for label in live(labels, now)]
+    lines = [InventoryLine(inventory_line(entry, now), entry.expires_at) for entry in live(entries, now)]
     return Inventory(source, lines)
 
 
-def inventory_line(label: Label, now: datetime) -> str:
+def inventory_line(entry: WorkingEntry, now: datetime) -> str:
     """Return `- key: expires in 4m32s, category: c, tags: a, b` and a line end, without blank parts (RB6)."""
-    parts = [f"{one_line(label.key).text}: expires in {span_text(label.remaining(now))}"]
-    if category := one_line(label.category or "").text:
+    parts = [f"{one_line(entry.key).text}: expires in {span_text(entry.remaining(now))}"]
+    if category := one_line(entry.category or "").text:
         parts.append(f"category: {category}")
-    if tags := [text for tag in label.tags if (text := one_line(tag).text)]:
+    if tags := [text for tag in entry.tags if (text := one_line(tag).text)]:
         parts.append(f"tags: {', '.join(tags)}")
     return list_line(", ".join(parts))
 

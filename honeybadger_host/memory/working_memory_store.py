@@ -1,4 +1,4 @@
-"""The labels of each session's working memory, read from the folders, without the data (RB6).
+"""The entries of each session's working memory, read from the folders (RB6).
 
 A folder is listed for every batch of requests and every query, so that a person's changes of its files count at once.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,6 @@ from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
     ROOT,
     Inventory,
-    Label,
     WorkingEntry,
     inventory,
     parse_own,
@@ -35,23 +33,10 @@ from honeybadger_host.memory.working_memory import (
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLabels:
-    """The labels of one session.
-
-    Args:
-        labels: file -> label, with expired ones while their files exist.
-        skipped: files that are not entries.
-    """
-
-    labels: Mapping[str, Label]
-    skipped: int = 0
-
-
 class WorkingMemoryStore:
     """The entries of all sessions.
 
-    `look`, `read`, `read_all` and `inventory` may run on any thread; for a batch see `journal.changes`.
+    `look`, `read` and `inventory` may run on any thread; for a batch see `journal.changes`.
 
     Args:
         read: returns the newest version of a file, see `Documents.read`.
@@ -64,29 +49,30 @@ class WorkingMemoryStore:
         self._home = home
         self._read = read or (lambda file: read_whole(f"{home}/{file}"))
         self._kept = kept or KeptFiles(home)
-        self._views: dict[str, dict[str, Label]] = {}
-        """Session's folder -> file -> label, with all changes decided in this batch."""
+        self._views: dict[str, dict[str, WorkingEntry]] = {}
+        """Session's folder -> file -> entry, with all changes decided in this batch."""
 
     # ----------------------------------------------------------------------------------------------- one batch
 
     def load(self, group: str, session: str) -> None:
-        """Load a session's labels for a batch. Raises WorldFailed."""
+        """Load a session's entries for a batch. Raises WorldFailed."""
         folder = session_folder(group, session)
         if folder not in self._views:
-            self._views[folder] = dict(self.look(group, session).labels)
+            entries = self._entries(group, session)
+            self._views[folder] = {file: entry for file, entry in entries if entry is not None}
 
-    def view(self, group: str, session: str) -> Mapping[str, Label]:
-        """Return file -> label, with all changes decided so far. The session must be loaded."""
+    def view(self, group: str, session: str) -> Mapping[str, WorkingEntry]:
+        """Return file -> entry, with all changes decided so far. The session must be loaded."""
         return self._views[session_folder(group, session)]
 
     def apply(self, change: Change) -> None:
-        labels = self._views.get(change.file.rpartition("/")[0])
-        if labels is None:
+        entries = self._views.get(change.file.rpartition("/")[0])
+        if entries is None:
             return
         if isinstance(change, FileWritten):
-            labels[change.file] = parse_working(change.data)[0].label
+            entries[change.file] = parse_working(change.data)
         elif isinstance(change, FileRemoved):
-            labels.pop(change.file, None)
+            entries.pop(change.file, None)
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Drop everything: the folders have the written entries."""
@@ -94,16 +80,14 @@ class WorkingMemoryStore:
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def look(self, group: str, session: str) -> SessionLabels:
-        """Return the labels in a session's folder; none for an unknown session. Raises WorldFailed."""
-        labels: dict[str, Label] = {}
-        skipped = 0
-        for file, entry in self._entries(group, session):
-            if entry is None:
-                skipped += 1
-            else:
-                labels[file] = entry.label
-        return SessionLabels(labels, skipped)
+    def look(self, group: str, session: str) -> tuple[list[WorkingEntry], int]:
+        """Return the entries in a session's folder, expired ones, too, and how many files are none. Raises WorldFailed.
+
+        An unknown session has none.
+        """
+        entries = [entry for _, entry in self._entries(group, session)]
+        found = [entry for entry in entries if entry is not None]
+        return found, len(entries) - len(found)
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
         """Return one entry, expired or not, or None if there is none. Raises WorldFailed if its file is no entry."""
@@ -111,16 +95,11 @@ class WorkingMemoryStore:
         data = self._read(file)
         return None if data is None else own_entry(data, group, session, file)
 
-    def read_all(self, group: str, session: str, now: datetime) -> list[WorkingEntry]:
-        """Return the entries that have not expired, with their data. Raises WorldFailed."""
-        entries = (entry for _, entry in self._entries(group, session) if entry is not None)
-        return [entry for entry in entries if not entry.label.is_expired(now)]
-
     def inventory(self, group: str, session: str, now: datetime) -> Inventory:
         """Return a session's entries as the context lists them; an unreadable folder is named in `problem`."""
         source = f"{session_folder(group, session)}/"
         try:
-            return inventory(source, self.look(group, session).labels.values(), now)
+            return inventory(source, self.look(group, session)[0], now)
         except WorldFailed as error:
             log.warning("working.refused", file=source, why=str(error))
             return Inventory(source, problem="cannot be read: the host needs a folder there")
@@ -180,7 +159,7 @@ def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]
         was_watched_for: seconds -> whether the clock was not set during that time.
     """
     try:
-        label = parse_working(data)[0].label
+        entry = parse_working(data)
     except ValueError:
         return False
-    return label.is_expired(now) and was_watched_for((label.expires_at - label.stored_at).total_seconds())
+    return entry.is_expired(now) and was_watched_for((entry.expires_at - entry.stored_at).total_seconds())

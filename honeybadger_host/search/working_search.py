@@ -41,11 +41,10 @@ def find(
 
 
 def _document(number: int, entry: WorkingEntry) -> Document:
-    label = entry.label
-    category = label.category or ""
-    terms = entry_terms(entry.data, category, (label.key, *label.tags))
-    at = label.stored_at.timestamp()
-    return Document(number, "entry", terms, length_in_words(terms), at=at, category=category, tags=label.tags)
+    category = entry.category or ""
+    terms = entry_terms(entry.data, category, (entry.key, *entry.tags))
+    at = entry.stored_at.timestamp()
+    return Document(number, "entry", terms, length_in_words(terms), at=at, category=category, tags=entry.tags)
 
 
 def preview(entry: WorkingEntry, query: str) -> str:

@@ -16,10 +16,11 @@ from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupText
-from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine, Label
+from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine
 from honeybadger_host.memory.working_memory import inventory as working_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 from honeybadger_host.text.turn import Turn
+from tests.host.memory.test_working_memory import NOW, entry
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 NO_TURNS = "data/sessions/main/main.jsonl"
@@ -223,7 +224,7 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
         summary=group_text(f"{attack}\n{below}\n"),
         turns=turns_of(attack, below),
         recalled=[replace(TEA, content=attack), replace(TEA, id="k3v9x2m4q7p3", content=below)],
-        working=working_inventory("data/working/main/main", [label_of(attack)], AT),
+        working=working_inventory("data/working/main/main", [entry(attack)], NOW),
     )
     text = built(attacked, budget_tokens).system
     titles = ("## Recent Conversation", "Recalled from long-term memory (relevant to this message):")
@@ -234,10 +235,6 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
         if attack in line and line not in own:
             before = line.partition(attack)[0]
             assert before.rstrip(" \\").endswith(">"), line
-
-
-def label_of(key: str) -> Label:
-    return Label(key, None, (), AT, AT + timedelta(minutes=5), "worker", 10)
 
 
 # --------------------------------------------------------------------------------------------------------- the budget

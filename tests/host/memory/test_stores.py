@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, working_file
+from honeybadger_host.memory.working_memory import dump_working, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.text.turn import Turn
+from tests.host.memory.test_working_memory import entry
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 ENTRY = "groups/main/memory/general/a.json"
@@ -67,13 +68,12 @@ def working_memory(home: Path) -> Stored:
     file = working_file("main", "main", "key")
 
     def change(number: int) -> Change:
-        label = Label("key", f"c{number}", (), NOW, NOW + timedelta(hours=1), "bee", 4)
-        return FileWritten("main", "working", file, dump_working(WorkingEntry(label, "data"), "main", "r"), None)
+        return FileWritten("main", "working", file, dump_working(entry("key", "data", f"c{number}")), None)
 
     return Stored(
         working_memory,
         lambda: working_memory.load("main", "main"),
-        lambda: [label.category for label in working_memory.view("main", "main").values()],
+        lambda: [one.category for one in working_memory.view("main", "main").values()],
         [],
         change,
         lambda number: [f"c{number}"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from honeybadger_host.memory.working_memory import (
     InventoryLine,
-    Label,
     WorkingEntry,
     cut_inventory,
     dump_working,
@@ -32,12 +30,20 @@ NOW = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
 FIVE = timedelta(minutes=5)
 
 
-def label(key: str, category: str | None = None, *tags: str, ttl: timedelta = FIVE) -> Label:
-    return Label(key, category, tags, NOW, NOW + ttl, "researcher", 1)
-
-
-def entry(key: str, data: str, category: str | None = None, *tags: str) -> WorkingEntry:
-    return WorkingEntry(replace(label(key, category, *tags), characters=len(data)), data)
+def entry(
+    key: str, data: str = "x", category: str | None = None, *tags: str, ttl: timedelta = FIVE, session: str = "main"
+) -> WorkingEntry:
+    return WorkingEntry(
+        key=key,
+        session=session,
+        category=category,
+        tags=tags,
+        stored_at=NOW,
+        expires_at=NOW + ttl,
+        by="researcher",
+        request="r1",
+        data=data,
+    )
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)
@@ -78,13 +84,11 @@ def test_no_two_sessions_share_a_file(one: str, other: str, key: str, other_key:
 def test_what_is_written_is_read_again(
     key: str, data: str, category: str | None, tags: list[str], milliseconds: int
 ) -> None:
-    written = WorkingEntry(
-        Label(key, category, tuple(tags), NOW, NOW + timedelta(milliseconds=milliseconds), "bee", len(data)), data
-    )
+    written = entry(key, data, category, *tags, ttl=timedelta(milliseconds=milliseconds), session="a")
     file = working_file("main", "a", key)
-    assert parse_own(dump_working(written, "a", "r1"), "main", "a", file) == written
+    assert parse_own(dump_working(written), "main", "a", file) == written
     with pytest.raises(ValueError, match="another key or session"):
-        parse_own(dump_working(written, "ab", "r1"), "main", "a", file)
+        parse_own(dump_working(written), "main", "ab", file)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +104,8 @@ def test_what_is_written_is_read_again(
     ],
 )
 def test_what_is_no_entry_says_why(change: dict[str, object], says: str) -> None:
-    value = orjson.loads(dump_working(entry("draft", "x"), "main", "r1"))
-    assert parse_working(orjson.dumps(value | {"by_hand": True}))[0] == entry("draft", "x")
+    value = orjson.loads(dump_working(entry("draft")))
+    assert parse_working(orjson.dumps(value | {"by_hand": True})).data == "x"
     with pytest.raises(ValueError, match=says):
         parse_working(orjson.dumps(value | change))
 
@@ -110,7 +114,7 @@ def test_what_is_no_entry_says_why(change: dict[str, object], says: str) -> None
 
 
 def test_an_entry_expires_at_its_time_and_not_before() -> None:
-    short = label("a")
+    short = entry("a")
     assert not short.is_expired(NOW + FIVE - timedelta(microseconds=1))
     assert short.is_expired(NOW + FIVE)
     assert short.remaining(NOW + FIVE * 2) == timedelta(0)
@@ -118,10 +122,10 @@ def test_an_entry_expires_at_its_time_and_not_before() -> None:
 
 @given(st.integers(1, 10**6), st.integers(-(10**7), 10**7))
 def test_a_clock_set_back_at_most_doubles_a_life(ttl: int, later: int) -> None:
-    entry_label = label("a", ttl=timedelta(seconds=ttl))
+    short = entry("a", ttl=timedelta(seconds=ttl))
     now = NOW + timedelta(seconds=later)
-    assert entry_label.remaining(now) <= timedelta(seconds=ttl)
-    if entry_label.is_expired(now):
+    assert short.remaining(now) <= timedelta(seconds=ttl)
+    if short.is_expired(now):
         assert later >= ttl or later < -ttl
     else:
         assert -ttl <= later < ttl
@@ -132,9 +136,9 @@ def test_a_clock_set_back_at_most_doubles_a_life(ttl: int, later: int) -> None:
 
 def test_the_inventory_is_the_seeds_line_for_line() -> None:
     """Source: RB6, its example; there is no line for what has expired."""
-    page = label("chunked-page-1", "web-content", "github", "rockbot", ttl=timedelta(minutes=4, seconds=32.9))
-    draft = label("draft-email", ttl=timedelta(minutes=2, seconds=1))
-    lines = inventory("f/", [draft, label("gone", ttl=timedelta(0)), page], NOW).lines
+    page = entry("chunked-page-1", "x", "web-content", "github", "rockbot", ttl=timedelta(minutes=4, seconds=32.9))
+    draft = entry("draft-email", ttl=timedelta(minutes=2, seconds=1))
+    lines = inventory("f/", [draft, entry("gone", ttl=timedelta(0)), page], NOW).lines
     assert "".join(line.text for line in lines) == (
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
         "- draft-email: expires in 2m01s\n"
@@ -163,7 +167,7 @@ def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
 @example("#", None, [])
 @example("<!-- hidden", None, [])
 def test_any_name_is_one_line_of_the_inventory(key: str, category: str | None, tags: list[str]) -> None:
-    line = inventory_line(label(key, category, *tags), NOW)
+    line = inventory_line(entry(key, "x", category, *tags), NOW)
     assert line.startswith("- ")
     assert len(line.splitlines()) == 1
     assert re.match(r"- #{1,6}[ \t]", line) is None  # `#:` is not a heading, nor is one before a no-break space

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -13,17 +13,16 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import FileWritten
-from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_working, session_folder, working_file
+from honeybadger_host.memory.working_memory import dump_working, live, session_folder, working_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
 from tests.host.documents.world import World
+from tests.host.memory.test_working_memory import NOW, entry
 
-NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=6)
 
 
 def data_of(key: str, session: str = "main", *, minutes: float = 5) -> bytes:
-    expires_at = NOW + timedelta(minutes=minutes)
-    return dump_working(WorkingEntry(Label(key, None, (), NOW, expires_at, "bee", 1), "x"), session, "r1")
+    return dump_working(entry(key, ttl=timedelta(minutes=minutes), session=session))
 
 
 def put(home: Path, key: str, session: str = "main", *, minutes: float = 5) -> Path:
@@ -105,8 +104,8 @@ def test_a_set_clock_shortens_no_life(world: World, clock: timedelta) -> None:
     path = saved(world, "one", minutes=5)
     assert swept(world, NOW + clock, watched_seconds=299) == 0
     assert path.exists()
-    assert WorkingMemoryStore(world.home).read_all("main", "main", NOW + clock) == []
-    assert len(WorkingMemoryStore(world.home).read_all("main", "main", NOW)) == 1
+    entries, _ = WorkingMemoryStore(world.home).look("main", "main")
+    assert [len(live(entries, now)) for now in (NOW + clock, NOW)] == [0, 1]
     assert swept(world, NOW + clock, watched_seconds=300) == 1
     assert not path.exists()
 

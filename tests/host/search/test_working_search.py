@@ -18,7 +18,7 @@ PAGES = [
 
 
 def found(query: str, category: str | None = None, *tags: str) -> list[str]:
-    return [hit.label.key for hit, _ in find(PAGES, query, category, tags, now=NOW)]
+    return [hit.key for hit, _ in find(PAGES, query, category, tags, now=NOW)]
 
 
 def test_the_entry_that_says_most_of_it_comes_first() -> None:
@@ -30,7 +30,7 @@ def test_the_entry_that_says_most_of_it_comes_first() -> None:
 def test_a_word_is_found_in_any_spelling() -> None:
     assert found("BADGER") == found("badgers")
     entries = [entry("k", "\u660e\u5929\u6709\u96e8"), entry("l", "\u4eca\u5929\u6709\u96ea")]
-    assert [hit.label.key for hit, _ in find(entries, "\u660e\u5929", now=NOW)] == ["k"]
+    assert [hit.key for hit, _ in find(entries, "\u660e\u5929", now=NOW)] == ["k"]
     assert preview(entries[0], "\u6709\u96e8") == "\u660e\u5929\u6709\u96e8"
 
 
