@@ -175,7 +175,10 @@ def _take(now: Version, row: Row) -> None:
         edit = edit_of(row)
         if row.kind == "edit_new":
             now.lines, now.origins, now.is_known = [], [], True
-        hunks = [finer for hunk in edit.hunks or () for finer in _lines_in(hunk)]
+        hunks = []
+        for hunk in edit.hunks or ():  # without the lines that stay: the host replaces whole notes
+            finer = hunks_between(hunk.removed, hunk.added)
+            hunks += [one._replace(at=hunk.at + one.at) for one in finer]
         now.is_known = now.is_known and edit.hunks is not None
     else:
         held = now.text if now.is_known else None
@@ -184,11 +187,6 @@ def _take(now: Version, row: Row) -> None:
         hunks, now.is_known = hunks_between(now.lines, lines_of(b"" if row.kind in _GONE else row.data)), True
     if now.is_known:
         _replace(now, origin, hunks)
-
-
-def _lines_in(hunk: Hunk) -> list[Hunk]:
-    """Return a hunk without the lines that stay: the host replaces whole notes."""
-    return [finer._replace(at=hunk.at + finer.at) for finer in hunks_between(hunk.removed, hunk.added)]
 
 
 def _append(now: Version, row: Row) -> None:

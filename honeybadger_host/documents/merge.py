@@ -84,10 +84,14 @@ def merge(base: bytes, newest: bytes, saved: bytes) -> bytes:
         return newest
     if newest == base:
         return saved
-    units, theirs, ours = units_of(base), units_of(newest), units_of(saved)
+    units = units_of(base)
+    theirs, ours = hunks_between(units, units_of(newest)), hunks_between(units, units_of(saved))
+    both = Counter(unit.strip() for hunk in ours for unit in hunk.added if unit.strip())
+    both.subtract(unit.strip() for hunk in ours for unit in hunk.removed)  # it was only moved
+    theirs = [hunk._replace(added=_unknown(hunk.added, both, keep_blank_end=True)) for hunk in theirs]
     merged: list[bytes] = []
     at = 0
-    for piece in _pieces(*_each_once(hunks_between(units, theirs), hunks_between(units, ours))):
+    for piece in _pieces(theirs, ours):
         merged += units[at : piece.start]
         resolved = [*_resolved(units, piece)]
         if piece.theirs and resolved and resolved[0].startswith(b"## ") and merged and merged[-1].strip():
@@ -141,13 +145,6 @@ def _merged_apart(lines: Sequence[bytes], theirs: Sequence[bytes], ours: Sequenc
     return _joined([*merged, *lines[at:]])
 
 
-def _each_once(theirs: Sequence[Hunk], ours: Sequence[Hunk]) -> tuple[list[Hunk], Sequence[Hunk]]:
-    """Return the hunks of both sides; lines added by both are kept on one side only."""
-    both = Counter(unit.strip() for hunk in ours for unit in hunk.added if unit.strip())
-    both.subtract(unit.strip() for hunk in ours for unit in hunk.removed)  # it was only moved
-    return [hunk._replace(added=_unknown(hunk.added, both, keep_blank_end=True)) for hunk in theirs], ours
-
-
 class _Piece(NamedTuple):
     """Units of the base that somebody changed, `start` to `end`, and the hunks of both sides in them."""
 
@@ -159,23 +156,18 @@ class _Piece(NamedTuple):
 
 def _pieces(theirs: Sequence[Hunk], ours: Sequence[Hunk]) -> Iterator[_Piece]:
     """Yield pieces in order; hunks that overlap, or insert at the same place, are in one piece."""
-    left = sorted(
-        [(hunk.at, len(hunk.removed), side, hunk) for side, some in enumerate((ours, theirs)) for hunk in some]
-    )
+    left = [(hunk.at, len(hunk.removed), side, hunk) for side, some in enumerate((ours, theirs)) for hunk in some]
     piece: _Piece | None = None
     for start, size, is_theirs, hunk in sorted(left, key=lambda one: one[:3]):
-        if piece is None or not _touches(piece, start, size):
-            if piece is not None:
-                yield piece
+        if piece is None:
+            piece = _Piece(start, start, [], [])
+        elif start >= piece.end and not (start == piece.start == piece.end and not size):
+            yield piece
             piece = _Piece(start, start, [], [])
         (piece.theirs if is_theirs else piece.ours).append(hunk)
         piece = piece._replace(end=max(piece.end, start + size))
     if piece is not None:
         yield piece
-
-
-def _touches(piece: _Piece, start: int, size: int) -> bool:
-    return start < piece.end or (start == piece.start == piece.end and not size)
 
 
 def _resolved(units: Sequence[bytes], piece: _Piece) -> Iterable[bytes]:

@@ -349,12 +349,7 @@ def _is_unfinished(data: bytes | None, newest: bytes, rows: Sequence[Row]) -> bo
     for version, run, _ in versions_back(newest, rows):
         start = len(version) - sum(len(row.data) for row in run)
         if len(held) <= len(version) and held[:start] == version[:start]:
-            wrong = held[start:] != version[start : len(held)]
-            if not wrong or _is_torn(held[start:], version[start : len(held)]):
+            wrong = (has for has, needs in zip(held[start:], version[start:], strict=False) if has != needs)
+            if not any(wrong):  # nothing is, or only zeros, which a file system puts for what it lost
                 return True
     return False
-
-
-def _is_torn(held: bytes, wanted: bytes) -> bool:
-    """Return whether all bytes that are wrong are zeros, which a file system puts for what it lost."""
-    return not any(has for has, needs in zip(held, wanted, strict=True) if has != needs)

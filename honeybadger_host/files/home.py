@@ -140,12 +140,10 @@ class HomeLock:
         """Take the lock. Raises HomeLocked, HomeError, StorageFailed."""
         path = home / LOCK_FILE
         try:
-            fd = try_lock(path)
             for _ in range(_LOCK_ATTEMPTS):
-                if fd is not None:
+                if (fd := try_lock(path)) is not None:
                     break
                 time.sleep(0.01)
-                fd = try_lock(path)
             self.previous = _holder(path.read_bytes())
         except OSError as error:
             raise _failed(f"lock {path}", error) from error

@@ -291,7 +291,8 @@ class WholeFiles:
                 return False
             is_first = not path.parent.exists()
             make_folders(path.parent)
-            replace(path, data, mode=_mode_of(path))
+            mode = FILE_MODE if replaces is None else stat.S_IMODE(os.stat(path).st_mode) & 0o777
+            replace(path, data, mode=mode)
             if is_first:  # the names of new folders, too
                 sync_folder(path.parent.parent)
                 sync_folder(path.parent.parent.parent)
@@ -336,11 +337,3 @@ def make_room(path: Path) -> None:
         raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
         raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
-
-
-def _mode_of(path: Path) -> int:
-    """Return the mode to write a file with: what its owner gave it stays."""
-    try:
-        return stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode) & 0o777
-    except OSError:
-        return FILE_MODE

@@ -24,9 +24,9 @@ from honeybadger_host.files.safe_files import identity_of
 from honeybadger_host.journal.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, damaged_rows, gone, make_or_check
 from honeybadger_host.journal.schema import (
-    CHECKED_AT_ONCE,
     DAMAGED,
     IS_EDIT,
+    ROWS_AT_ONCE,
     BegunTurn,
     Marks,
     Receipt,
@@ -108,7 +108,7 @@ class Journal:
             try:
                 journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=is_shared)
                 journal._shared = shared
-                newest = range(max(1, journal.next_seq - CHECKED_AT_ONCE), journal.next_seq + 1)
+                newest = range(max(1, journal.next_seq - ROWS_AT_ONCE), journal.next_seq + 1)
                 known = orjson.loads(read_meta(path, DAMAGED) or "[]")
                 journal._tell_damaged(sorted({*known, *damaged_rows(path, newest)}))
                 return journal

@@ -16,11 +16,11 @@ from honeybadger_host.files.safe_files import open_new, sync_folder
 from honeybadger_host.journal.folding import fold_edits
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,
-    CHECKED_AT_ONCE,
     COLUMNS,
     FORWARD,
     LOG_SEQ,
     NUMBERS,
+    ROWS_AT_ONCE,
     SCHEMA,
     SCHEMA_VERSION,
     Marks,
@@ -198,10 +198,10 @@ def stretches(path: Path) -> list[range]:
 
     Only existing numbers: a damaged number may be any.
     """
-    numbers = " UNION ".join(f"SELECT DISTINCT seq / {CHECKED_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
-    query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * CHECKED_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
-    firsts = [number * CHECKED_AT_ONCE for (number,) in read_rows(path, query)]
-    return [range(first, first + CHECKED_AT_ONCE) for first in firsts]
+    numbers = " UNION ".join(f"SELECT DISTINCT seq / {ROWS_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
+    query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * ROWS_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
+    firsts = [number * ROWS_AT_ONCE for (number,) in read_rows(path, query)]
+    return [range(first, first + ROWS_AT_ONCE) for first in firsts]
 
 
 def damaged_rows(path: Path, numbers: range) -> list[str]:

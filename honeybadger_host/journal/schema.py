@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import sqlite3
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ import orjson
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.journal.changes import TASK_RECORD
 
-CHECKED_AT_ONCE: Final = 1000  # numbers of changes that are looked at together: 20 ms
+ROWS_AT_ONCE: Final = 1000  # changes that are read, or checked in 20 ms, together
 COLUMNS: Final = {
     "changes": ("seq", "at", "grp", "sender", "request", "kind", "file", "offset", "data"),
     "receipts": ("seq", "at", "grp", "sender", "request", "digest", "reply"),
@@ -304,7 +303,6 @@ def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> 
 
 
 SYNCHRONOUS: Final = "FULL"
-_MAX_READER_SECONDS: Final = 10.0
 
 
 class SharedLog(Protocol):
@@ -414,11 +412,8 @@ def translating(path: Path) -> Iterator[None]:
 def vacuum(connection: sqlite3.Connection, path: Path) -> None:
     """Rewrite a journal, so that nothing deleted is left in it. Raises sqlite3.Error, WorldFailed."""
     connection.execute("VACUUM")
-    until = time.monotonic() + _MAX_READER_SECONDS
-    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-        if time.monotonic() > until:
-            raise WorldFailed(f"{path} is read by another program: what was deleted is still in its WAL")
-        time.sleep(0.02)
+    if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # it waited for `timeout`
+        raise WorldFailed(f"{path} is read by another program: what was deleted is still in its WAL")
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:

@@ -16,6 +16,7 @@ from honeybadger_host.journal.schema import (
     FILES_BEHIND,
     IS_EDIT,
     LOG_SEQ,
+    ROWS_AT_ONCE,
     Marks,
     Receipt,
     Row,
@@ -32,7 +33,6 @@ from honeybadger_host.journal.schema import (
 
 # In `meta`: the group whose files are still to be put in their place, after all else of it was taken in.
 LOADED: Final = "loaded"
-_ROWS_AT_ONCE: Final = 1000
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:
 
 def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
     left = iter(items)
-    while some := list(islice(left, _ROWS_AT_ONCE)):
+    while some := list(islice(left, ROWS_AT_ONCE)):
         yield some
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from honeybadger_host.memory.markdown.budget import shorten
-from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument, Task
+from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
 HEADER: Final = "Previous conversation summary:"
 PREVIEW_CHARACTERS: Final = 100  # characters of a message in the summary
-# States in which nothing more happens to a task, in any case of letters.
-FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
 _ROLE_CHARACTERS: Final = 40
 _LEFT_OUT: Final = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
 _SHORTENED: Final = "\n[... shortened]"
@@ -70,7 +68,7 @@ def digest(document: SessionDocument) -> Digest:
         tuple(
             f"{task.description} ({task.id}, {task.status}, {task.progress:.0%})"
             for task in document.active_tasks
-            if task.status.strip().casefold() not in FINISHED
+            if not task.is_finished
         ),
         document.facts,
         tuple(line for line in prose.split("\n") if line.strip()),
@@ -110,10 +108,12 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
     history, dropped, is_shortened = _kept(document.recent_history, limits)
     summary = document.long_term_summary
     if dropped or len(summary) > limits.max_summary_characters:
-        summary = _summary(summary, dropped, limits)
+        prose, left_out, lines = _parts(summary)
+        lines += [line_of(entry.role, entry.content) for entry in dropped]
+        summary = _assembled(prose, left_out, lines, limits)
     facts = tuple(sorted({fact.strip() for fact in document.facts} - {""}))
     cutoff = int(now.timestamp()) - limits.finished_task_seconds
-    tasks = tuple(task for task in document.active_tasks if not _is_over(task, cutoff))
+    tasks = tuple(task for task in document.active_tasks if not (task.is_finished and task.updated_at <= cutoff))
     compacted = document.model_copy(
         update={
             "recent_history": history,
@@ -159,10 +159,6 @@ def _cut(entry: HistoryEntry, max_tokens: int) -> HistoryEntry:
     return entry.model_copy(update={"content": content, "token_count": estimate_tokens(content)})
 
 
-def _is_over(task: Task, cutoff: int) -> bool:
-    return task.status.strip().casefold() in FINISHED and task.updated_at <= cutoff
-
-
 # ---------------------------------------------------------------------------------------------------------- the summary
 
 
@@ -175,16 +171,8 @@ def with_left_out(document: SessionDocument, count: int, limits: CompactionLimit
     return document.model_copy(update={"long_term_summary": summary})
 
 
-def _summary(summary: str, dropped: Iterable[HistoryEntry], limits: CompactionLimits) -> str:
-    """Return the summary with one line for each dropped message, within its bound.
-
-    Text above the header stays first; the oldest lines below it are dropped and counted.
-    """
-    prose, left_out, lines = _parts(summary)
-    return _assembled(prose, left_out, [*lines, *map(_line, dropped)], limits)
-
-
 def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: CompactionLimits) -> str:
+    """Return a summary within its bound: text above the header stays first, the oldest lines below it are counted."""
     bound = limits.max_summary_characters
     if len(prose) > (most := limits.max_prose_characters if lines else bound):
         prose = prose[: most - len(_SHORTENED)].rstrip() + _SHORTENED
@@ -218,10 +206,6 @@ def _parts(summary: str) -> tuple[str, int, list[str]]:
         elif line.strip():
             below.append(line)
     return "\n".join(above).strip("\n"), left_out, below or []
-
-
-def _line(entry: HistoryEntry) -> str:
-    return line_of(entry.role, entry.content)
 
 
 def line_of(role: str, content: str) -> str:

@@ -6,6 +6,7 @@ lines elsewhere in the file. `blame` follows each line through all versions, but
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,24 +69,14 @@ class EditedNotes:
         self._reader = EditReader(journal)
         self._typed: dict[str, tuple[int, Mapping[str, EditedBy]]] = {}
         """File -> the last edit that was read, and the result of `with_typed` up to it."""
-        self._outdated: set[str] = set()
-
-    def drop(self, file: str) -> None:
-        """Note that an edit of a file was recorded: the next `of` reads it."""
-        self._outdated.add(file)
 
     def of(self, file: str, text: str) -> Mapping[str, EditedBy]:
-        """Return `edited_notes` of a file with this text; nothing if the journal cannot be read."""
+        """Return `edited_notes` of a file with this text; edits that cannot be read are read next time."""
         if not file.endswith(f"/{MEMORY}"):
             return NOT_EDITED
-        last, typed = self._typed.get(file, (-1, NOT_EDITED))
-        if last < 0 or file in self._outdated:
-            self._outdated.discard(file)
-            try:
-                edits = self._reader.edits_of([file], last)
-            except JournalError:
-                self._outdated.add(file)
-                return edited_notes(text, typed)
-            last, typed = max([0, last, *(edit.seq for edit in edits)]), with_typed(typed, edits)
-            self._typed[file] = last, typed
+        last, typed = self._typed.get(file, (0, NOT_EDITED))
+        with contextlib.suppress(JournalError):
+            if edits := self._reader.edits_of([file], last):
+                typed = with_typed(typed, edits)
+                self._typed[file] = edits[-1].seq, typed
         return edited_notes(text, typed)

@@ -58,6 +58,10 @@ class HistoryEntry(Edited):
         return estimate_tokens(self.content) if self.token_count is None else self.token_count
 
 
+# States in which nothing more happens to a task, in any case of letters.
+FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
+
+
 class Task(Edited):
     """One task. `progress` is 0 to 1."""
 
@@ -67,6 +71,10 @@ class Task(Edited):
     progress: Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)] = 0.0
     created_at: _Seconds = 0
     updated_at: _Seconds = 0
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status.strip().casefold() in FINISHED
 
 
 class ToolStats(Edited):

@@ -71,18 +71,15 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
         "content": turn.content,
         "token_count": turn.token_count,
     }
-    if turn.tools_used:
-        line["tools_used"] = turn.tools_used
-    if turn.input_tokens is not None:
-        line["input_tokens"] = turn.input_tokens
-    if turn.output_tokens is not None:
-        line["output_tokens"] = turn.output_tokens
-    if turn.context is not None:
-        line["context"] = turn.context
-    if turn.key is not None:
-        line["key"] = turn.key
-    if turn.data is not None:
-        line["data"] = turn.data
+    optional = {
+        "tools_used": turn.tools_used or None,
+        "input_tokens": turn.input_tokens,
+        "output_tokens": turn.output_tokens,
+        "context": turn.context,
+        "key": turn.key,
+        "data": turn.data,
+    }
+    line |= {name: value for name, value in optional.items() if value is not None}
     line["request"] = request_id
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -148,8 +145,7 @@ class Mark:
         return any(first <= number <= last for first, last in self.ranges)
 
 
-# Beginning of a mark's line -> whether it withdraws.
-_MARKS: Final = {b'{"withdrawn":': True, b'{"restored":': False}
+_MARKS: Final = (b'{"withdrawn":', b'{"restored":')  # beginnings of marks' lines
 
 
 def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:
@@ -160,12 +156,11 @@ def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:
 
 def parse_mark(line: bytes) -> Mark | None:
     """Return the mark on a line, or None if it is not a mark."""
-    is_withdrawal = next((kind for begin, kind in _MARKS.items() if line.startswith(begin)), None)
-    if is_withdrawal is None:
+    if not line.startswith(_MARKS):
         return None
     try:
-        ranges = orjson.loads(line)["withdrawn" if is_withdrawal else "restored"]
-        return Mark(is_withdrawal, tuple((int(first), int(last)) for first, last in ranges))
+        member, ranges = next(iter(orjson.loads(line).items()))
+        return Mark(member == "withdrawn", tuple((int(first), int(last)) for first, last in ranges))
     except (ValueError, TypeError):
         return None
 

@@ -164,7 +164,7 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
 
 def _tell_edits(host: Host, edits: Sequence[Row]) -> None:
     for edit in edits:
-        host.memory.files.drop_edited(edit.file)
+        host.memory.files.kept.drop(edit.file)
     if edits:
         log.info("edits.recorded", files=len(edits), seq=edits[0].seq)
 

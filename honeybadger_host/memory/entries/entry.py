@@ -57,12 +57,6 @@ def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_ag
     return Origin(claim, not (is_agent and claim == "agent"), where)
 
 
-def origin_by(author: str | None) -> Origin | None:
-    """Return the origin that an entry's author implies, or None if the author implies none."""
-    kind = _BY_AUTHOR.get(author)
-    return None if kind is None else Origin(kind)
-
-
 def take_origin(members: dict[str, Any]) -> Origin | None:
     """Remove the origin from a file's members and return it; None: there is none.
 
@@ -185,7 +179,7 @@ class Entry:
     @property
     def known_origin(self) -> Origin | None:
         """Return the origin of its text, as stated or as its author implies, or None if it is not known."""
-        return self.origin or origin_by(self.by)
+        return self.origin or (Origin(_BY_AUTHOR[self.by]) if self.by in _BY_AUTHOR else None)
 
 
 # --------------------------------------------------------------------------------------------------------------- places
@@ -281,20 +275,22 @@ def parse_entry(data: bytes, file: str) -> Entry:
 
 def dump_entry(entry: Entry) -> bytes:
     """Return the bytes of an entry's file: indented JSON, mostly without empty members."""
-    value: dict[str, Any] = {"id": entry.id, "content": entry.content}
-    if entry.name is not None:
-        value["name"] = entry.name
-    if entry.title is not None:
-        value["title"] = entry.title
-    if entry.aliases:
-        value["aliases"] = entry.aliases
-    value |= {"category": entry.category, "tags": entry.tags}
-    for name, at in (("created", entry.created), ("updated", entry.updated)):
-        if at is not None:
-            value[name] = show_time(at)
-    value |= {"metadata": entry.metadata, "by": entry.by, "reinforced": entry.reinforced, **entry.more, **value}
-    if entry.by is None:
-        del value["by"]
+    members = {
+        "id": entry.id,
+        "content": entry.content,
+        "name": entry.name,
+        "title": entry.title,
+        "aliases": entry.aliases or None,
+        "category": entry.category,
+        "tags": entry.tags,
+        "created": entry.created and show_time(entry.created),
+        "updated": entry.updated and show_time(entry.updated),
+        "metadata": entry.metadata,
+        "by": entry.by,
+        "reinforced": entry.reinforced,
+    }
+    value: dict[str, Any] = {member: what for member, what in members.items() if what is not None}
+    value |= {**entry.more, **value}
     if entry.pinned:
         value["pinned"] = True
     for member, what in standing_members(entry.standing).items():

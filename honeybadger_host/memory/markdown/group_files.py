@@ -138,12 +138,6 @@ class GroupFiles:
         except Changing:
             raise FileProblem(file, "is being written all the time: try again when its writer has finished") from None
 
-    def drop_edited(self, file: str) -> None:
-        """Drop a file after a person's edit was recorded."""
-        if self._edited_notes is not None:
-            self._edited_notes.drop(file)
-        self.kept.drop(file)
-
     def _load(self, file: str) -> GroupText | None:
         """Return a file's text. Raises FileProblem; Changing: it was written meanwhile."""
         path = os.path.join(self._home, file)  # a profile outside the home is named by its whole path
