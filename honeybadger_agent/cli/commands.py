@@ -268,7 +268,7 @@ def _uninstall(options: Mapping[str, Any]) -> None:
 def _ping(options: Mapping[str, Any]) -> None:
     client = _client(options)
     began = time.perf_counter()
-    with patience(lambda: "waiting for the host"):
+    with patience():
         host = client.ping()
     milliseconds = (time.perf_counter() - began) * 1000
     if options["json"]:
@@ -346,13 +346,13 @@ def _groups_besides(home: Path, group: str) -> list[str]:
 
 def _asked(options: Mapping[str, Any], request: Request[ResultT], *, request_id: str | None = None) -> ResultT:
     client = _client(options)
-    with patience(lambda: "waiting for the host"):
+    with patience():
         return client(request, request_id=request_id)
 
 
 def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Reply:
     client = _client(options)
-    with patience(lambda: "waiting for the host"):
+    with patience():
         return client.request(type_name, payload, request_id=options["id"])
 
 

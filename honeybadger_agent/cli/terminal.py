@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
@@ -72,23 +72,16 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Show on a terminal the current work and its duration, from the third second on.
-
-    Args:
-        doing: called every second, from another thread.
-    Yields:
-        A function that removes that line before other output.
-    """
-    began, is_over, is_shown = time.monotonic(), threading.Event(), False
+def patience() -> Iterator[None]:
+    """Show on a terminal that the host is waited for, and for how long, from the third second on."""
+    began, is_over = time.monotonic(), threading.Event()
 
     def tell() -> None:
-        nonlocal is_shown
+        is_shown = False
         while not is_over.wait(1.0 if is_shown else _SILENT_SECONDS):
             is_shown = True
-            print(f"{_CLEAR}{doing()} ({in_words(time.monotonic() - began)})", end="", file=sys.stderr, flush=True)
-
-    def hush() -> None:
+            waited = in_words(time.monotonic() - began)
+            print(f"{_CLEAR}waiting for the host ({waited})", end="", file=sys.stderr, flush=True)
         if is_shown:
             print(_CLEAR, end="", file=sys.stderr, flush=True)
 
@@ -96,12 +89,11 @@ def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
     if sys.stderr.isatty():
         thread.start()
     try:
-        yield hush
+        yield
     finally:
         is_over.set()
         if thread.is_alive():
             thread.join()
-        hush()
 
 
 @dataclass(slots=True)
