@@ -25,7 +25,7 @@ from honeybadger_agent.cli.chat_answer import (
     answer_to,
     stopped_answer,
 )
-from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing
+from honeybadger_agent.cli.chat_input import Typing, next_line, open_typing
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
@@ -411,6 +411,6 @@ def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seco
         return Chat(client, screen, typing, speaker, agent, timeout_seconds, is_for_people, Memory(client)).run()
 
     if not is_for_people:
-        return chat(Piped())
+        return chat(Typing(next_line))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # restores the terminal
     return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))

@@ -6,8 +6,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from honeybadger_agent.cli.terminal import Screen, shown
 from honeybadger_agent.wording import AGENT_EXTRA
@@ -16,17 +17,20 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 
-class Typing(Protocol):
-    """Asks a person for the next thing to do."""
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """Where the next thing to do comes from.
 
-    def next(self, prompt: str) -> str:
-        """Return the typed text, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt if discarded."""
+    Args:
+        next: returns the typed text after a prompt, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt:
+            it was discarded; UnicodeDecodeError: it is not UTF-8.
+        keep: keeps the typed text in the history of the next chat. Raises OSError.
+        aside: shows something above the line being typed, if possible; any thread.
+    """
 
-    def keep(self, typed: str) -> None:
-        """Keep the typed text in the history of the next chat. Raises OSError."""
-
-    def aside(self, show: Callable[[], None]) -> None:
-        """Show something above the line being typed, if possible; any thread."""
+    next: Callable[[str], str]
+    keep: Callable[[str], None] = lambda typed: None
+    aside: Callable[[Callable[[], None]], None] = lambda show: None
 
 
 def history_path() -> Path:
@@ -50,7 +54,7 @@ def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
             f"answers.)",
             "dim",
         )
-        return _Input()
+        return Typing(lambda prompt: input(shown(prompt)))
 
 
 def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
@@ -78,25 +82,24 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
         color_depth=None if screen.is_styled else ColorDepth.DEPTH_1_BIT,
     )
 
-    class Editor:
-        def next(self, prompt: str) -> str:
-            return session.prompt(FormattedText([("bold" if screen.is_styled else "", shown(prompt))]))
+    def ask(prompt: str) -> str:
+        return session.prompt(FormattedText([("bold" if screen.is_styled else "", shown(prompt))]))
 
-        def keep(self, typed: str) -> None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-            kept.store_string(typed)
+    def keep(typed: str) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        kept.store_string(typed)
 
-        def aside(self, show: Callable[[], None]) -> None:
-            def shown_above() -> None:
-                with set_app(session.app):
-                    run_in_terminal(show)
+    def aside(show: Callable[[], None]) -> None:
+        def shown_above() -> None:
+            with set_app(session.app):
+                run_in_terminal(show)
 
-            if session.app.is_running and session.app.loop is not None:
-                with contextlib.suppress(RuntimeError):  # it ended meanwhile
-                    session.app.loop.call_soon_threadsafe(shown_above)
+        if session.app.is_running and session.app.loop is not None:
+            with contextlib.suppress(RuntimeError):  # it ended meanwhile
+                session.app.loop.call_soon_threadsafe(shown_above)
 
-    return Editor()
+    return Typing(ask, keep, aside)
 
 
 def _key_bindings() -> KeyBindings:
@@ -111,31 +114,9 @@ def _key_bindings() -> KeyBindings:
     return keys
 
 
-class _Input:
-    """The line editor of the terminal itself."""
-
-    def next(self, prompt: str) -> str:
-        return input(shown(prompt))
-
-    def keep(self, typed: str) -> None:
-        """Keep nothing: `input` has no history."""
-
-    def aside(self, show: Callable[[], None]) -> None:
-        """Show nothing: it would appear within the line being typed."""
-
-
-class Piped:
-    """Lines of standard input, each a message or a command."""
-
-    def next(self, prompt: str) -> str:
-        """Return the next line without its end. Raises EOFError; UnicodeDecodeError: it is not UTF-8."""
-        line = sys.stdin.buffer.readline()
-        if not line:
-            raise EOFError
-        return line.decode().rstrip("\r\n")
-
-    def keep(self, typed: str) -> None:
-        """Keep nothing: nobody typed it."""
-
-    def aside(self, show: Callable[[], None]) -> None:
-        """Show nothing: nobody types."""
+def next_line(_: str) -> str:
+    """Return the next line of standard input without its end: a message or a command. Raises as `Typing.next`."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        raise EOFError
+    return line.decode().rstrip("\r\n")
