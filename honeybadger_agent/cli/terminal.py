@@ -72,8 +72,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def patience() -> Iterator[None]:
-    """Show on a terminal that the host is waited for, and for how long, from the third second on."""
+def patience(doing: str = "waiting for the host") -> Iterator[None]:
+    """Show on a terminal what is being done, and for how long, from the third second on."""
     began, is_over = time.monotonic(), threading.Event()
 
     def tell() -> None:
@@ -81,7 +81,7 @@ def patience() -> Iterator[None]:
         while not is_over.wait(1.0 if is_shown else _SILENT_SECONDS):
             is_shown = True
             waited = in_words(time.monotonic() - began)
-            print(f"{_CLEAR}waiting for the host ({waited})", end="", file=sys.stderr, flush=True)
+            print(f"{_CLEAR}{doing} ({waited})", end="", file=sys.stderr, flush=True)
         if is_shown:
             print(_CLEAR, end="", file=sys.stderr, flush=True)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.mailbox import BadName
 from honeybadger_agent.wording import count_of
 from honeybadger_host import __version__
@@ -171,12 +170,10 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
 
     folder = home_of(home)
     findings: list[Finding] = []
-    checking = ["the home"]
-    with warnings_to_stderr(), patience(lambda: f"checking {checking[-1]}") as hush:
-        for finding in examine(folder, checking.append, [_cluster]):
+    with warnings_to_stderr():
+        for finding in examine(folder, [_cluster]):
             findings.append(finding)
             if not as_json and finding.level == "ok":
-                hush()
                 print_finding(finding)
     warnings = [finding for finding in findings if finding.level == "warning"]
     problems = [finding for finding in findings if finding.level == "problem"]

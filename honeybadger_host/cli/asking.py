@@ -89,7 +89,7 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         searched = None if isinstance(request, Undo) else group
         daemon.serve_box(folder, settings, inbox, searched=searched, keeps_house=isinstance(request, Forget))
 
-    with patience(lambda: "waiting for the host"):
+    with patience():
         until = time.monotonic() + _SAVING_SECONDS
         while True:
             reply = ask(folder, group, request, serve=serve, session=session)

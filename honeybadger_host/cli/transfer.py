@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -46,9 +45,8 @@ def export(
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
     folder = home_of(home)
     check_files(folder)
-    doing = deque([f"exporting {group}"], maxlen=1)
-    with patience(lambda: doing[-1]):
-        done = (export_markdown if markdown else export_group)(folder, group, target, tell=doing.append)
+    with patience(f"exporting {group}"):
+        done = (export_markdown if markdown else export_group)(folder, group, target)
     if as_json:
         told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
         print_json(told | {"left_out": done.left_out})
@@ -91,9 +89,8 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     """Import an export of Honeybadger; return the report as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
-    doing = deque([f"reading {path}"], maxlen=1)
-    with patience(lambda: doing[-1]), _owning(folder) as shared:
-        loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append, shared=shared)
+    with patience(f"importing {path}"), _owning(folder) as shared:
+        loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, shared=shared)
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
     if plan is not None and not dry_run and shared is None:  # else the next owner forgets it
@@ -142,11 +139,10 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
 
     check_home(folder)
     settings = load_settings(folder).settings
-    doing = deque([f"reading {path}"], maxlen=1)
-    with open_source(path) as source, patience(lambda: doing[-1]):
+    with open_source(path) as source, patience(f"importing {path}"):
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
-        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)
+        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=lambda doing: None)
     if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
@@ -169,7 +165,7 @@ def backup(
 
     folder = home_of(home)
     check_files(folder)
-    with patience(lambda: f"packing {folder}"):
+    with patience(f"packing {folder}"):
         manifest, left_out = back_up(folder, file.absolute(), now=datetime.now(UTC))
     journal = manifest.journal
     if as_json:
@@ -196,9 +192,9 @@ def restore(
     from honeybadger_host.ops.doctor import examine
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
-    with patience(lambda: f"restoring {folder}"):
+    with patience(f"restoring {folder}"):
         manifest, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
-    with patience(lambda: f"checking {folder}"):
+    with patience(f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
     if as_json:
         known = {"home": str(folder), "files": len(manifest.files), "made_at": manifest.made_at}

@@ -36,7 +36,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
 
 def examine(
     home: Path,
-    begins: Callable[[str], None] = lambda name: None,
     more: Sequence[Callable[[Path], Iterator[Finding]]] = (),
 ) -> Iterator[Finding]:
     """Run every check and yield each finding at once, since one check may take minutes (with a million entries).
@@ -45,11 +44,9 @@ def examine(
     wrong.
 
     Args:
-        begins: called with the name of each check before it runs.
         more: additional checks.
     """
     for check in (*CHECKS, *more):
-        begins(check.__name__.replace("_", " "))
         try:
             yield from check(home)
         except SettingsError:
