@@ -305,11 +305,7 @@ class Index:
         """Return whether there is an entry that a group may read."""
         self.bring_up(GLOBAL_GROUP)
         self.bring_up(group)
-        return any(self._writer.entries[self._db.group(name)] > 0 for name in (GLOBAL_GROUP, group))
-
-    def entries_of(self, group: str) -> int:
-        """Return how many entries of a group are indexed; nothing is read for that."""
-        return self._writer.entries[self._db.group(group)]
+        return self.lookups.has_entries(group)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

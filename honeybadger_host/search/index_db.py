@@ -31,7 +31,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 12
+_SCHEMA_VERSION: Final = 13
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -42,7 +42,7 @@ CREATE TABLE sources (
     inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
     mark INTEGER NOT NULL         -- bytes of a log that are indexed
 );
-CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
+CREATE TABLE terms (number INTEGER PRIMARY KEY AUTOINCREMENT, term TEXT NOT NULL UNIQUE);
 CREATE TABLE docs (
     number INTEGER PRIMARY KEY,   -- as of a source
     source INTEGER NOT NULL, kind INTEGER NOT NULL, key TEXT NOT NULL,
@@ -90,7 +90,6 @@ END;
 """
 # The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case.
 FOUND: Final = f"category NOT LIKE '{STORE}%'"
-_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches", "blocks", "postings", "gone")
 _REMEMBERED_TERMS: Final = 100_000  # terms whose id is cached: about 15 MiB
 IN_ONE_QUERY: Final = 500  # values of one query, or files compared with it
 
@@ -113,7 +112,6 @@ class IndexFile:
         self._last: dict[tuple[Table, int], int] = {}
         """The last number given, by table and group."""
         self._terms: dict[str, int] = {}
-        self._last_term: int | None = None
         self.rebuilds = 0
         self.generation = 0
         """Raised by every rebuild, and when blocks are deleted: data read from an earlier generation is void."""
@@ -146,7 +144,7 @@ class IndexFile:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                self._forget_terms()  # some may have been rolled back
+                self._terms = {}  # some may have been rolled back
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
@@ -217,19 +215,11 @@ class IndexFile:
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
         """Look up the ids of all terms of some texts; new terms get one."""
         new = list(set(chain.from_iterable(texts)).difference(self._terms))
+        db.executemany("INSERT OR IGNORE INTO terms (term) VALUES (?)", ((term,) for term in new))
         for start in range(0, len(new), IN_ONE_QUERY):
             some = new[start : start + IN_ONE_QUERY]
             marks = ",".join("?" * len(some))
             self._terms.update(db.execute(f"SELECT term, number FROM terms WHERE term IN ({marks})", some))  # noqa: S608  only question marks
-        missing = [term for term in new if term not in self._terms]
-        if not missing:
-            return
-        if self._last_term is None:
-            self._last_term = db.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0]
-        numbered = list(enumerate(missing, self._last_term + 1))
-        self._last_term += len(missing)
-        db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
-        self._terms.update((term, number) for number, term in numbered)
 
     def drop_blocks(self, most_gone: int) -> None:
         """Delete the blocks of groups from whose blocks more documents were removed. Raises WorldFailed."""
@@ -255,22 +245,16 @@ class IndexFile:
             used.update(array("I", terms))
         unused = [(number,) for (number,) in self._db.execute("SELECT number FROM terms") if number not in used]
         with self.transaction() as db:
-            if self._last_term is None:  # numbers are not given twice
-                self._last_term = db.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0]
             db.executemany("DELETE FROM terms WHERE number = ?", unused)
         self._terms = {}
         self._db.execute("VACUUM")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
-    def _forget_terms(self) -> None:
-        self._terms = {}
-        self._last_term = None
-
     def _look_up_groups(self) -> None:
         with self._lock:
             self._names = dict(self.rows("SELECT number, name FROM groups"))
             self._groups = {name: number for number, name in self._names.items()}
-            self._forget_terms()
+            self._terms = {}
 
     # -- the file ---------------------------------------------------------------------------------------------------
 
@@ -297,8 +281,6 @@ class IndexFile:
             db = _connect(self._path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == VERSION:
-                for table in _TABLES:
-                    db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()  # noqa: S608  one of these names
                 self._place = identity_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"

@@ -21,7 +21,7 @@ from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
-from honeybadger_host.search.language.analyzer import length_in_words
+from honeybadger_host.search.language.analyzer import length_in_words, tag_mark
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import (
     COLUMNS,
@@ -90,7 +90,6 @@ class Changes:
 
     Args:
         removed: numbers of documents to remove.
-        entries: change of the number of entries.
         sources: rows of files that were read.
         gone: numbers of files that no longer exist.
         grown: file of notes -> how far it was read.
@@ -98,7 +97,6 @@ class Changes:
 
     added: list[Added] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
-    entries: int = 0
     sources: list[tuple[object, ...]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     grown: dict[str, Grown] = field(default_factory=dict)
@@ -136,9 +134,7 @@ class Reader:
             log.warning("index.refused", file=source.file, why=str(error))
             signature = signature_of(f"{self.home}/{source.file}")
             self._note(source, known, _to_store(signature), 0, changes)
-            gone = self._numbers(known)
-            changes.removed.extend(gone)
-            changes.entries -= len(gone) * (source.kind == "entry")
+            changes.removed.extend(self._numbers(known))
             return (0 if signature is None else signature.size), True
         except OSError as error:  # the next comparison finds it again
             why = error.strerror or str(error)
@@ -206,8 +202,7 @@ class Reader:
 
     def _read_entry(self, source: Source, known: Known | None, there: Mapping[Key, int], changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
-        is_entry = source.kind == "entry"
-        most = MAX_ENTRY_FILE_BYTES if is_entry else _MAX_BYTES
+        most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
         number = self._note(source, known, _to_store(signature), 0, changes)
@@ -216,9 +211,7 @@ class Reader:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
                 self._add(number, source, piece, digest, changes)
-                changes.entries += is_entry
         changes.removed.extend(left.values())
-        changes.entries -= len(left) * is_entry
         return len(data)
 
     def _read_turns(self, source: Source, known: Known | None, changes: Changes) -> tuple[int, bool]:
@@ -340,21 +333,17 @@ class IndexWriter:
     def __init__(self, home: Path, db: IndexFile) -> None:
         self._home = home
         self._db = db
-        self._grown: dict[str, tuple[int, Grown]] = {}
-        """Large file of notes -> generation of the database, and how far the file was read."""
+        self._grown: dict[str, Grown] = {}
+        """Large file of notes -> how far it was read. Of a file that a rebuilt database does not know it is ignored."""
         self.documents: Counter[int] = Counter()
         """Updates by group number."""
-        self.entries: Counter[int] = Counter()
 
     def count(self) -> None:
         count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
-        entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
         self.documents = Counter(dict(self._db.rows(count)))
-        self.entries = Counter(dict(self._db.rows(entries)))
 
     def forget(self) -> None:
         self.documents.clear()
-        self.entries.clear()
         self._grown.clear()
 
     def changed(self, group: str) -> tuple[list[str], set[str]]:
@@ -388,20 +377,19 @@ class IndexWriter:
     def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
         """Index files of a group; return what changed, and which files must be read again."""
         generation = self._db.generation
-        changes, left = self._read(group, files, generation)
+        changes, left = self._read(group, files)
         if not self._write(group, changes, generation):
             return Changes(), files
-        self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
-        for file in [file for file, (_, grown) in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
+        self._grown.update(changes.grown)
+        for file in [file for file, grown in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
             del self._grown[file]
         return changes, left
 
-    def _read(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
+    def _read(self, group: int, files: Sequence[str]) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which are not finished."""
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
-        taken = {file: self._grown.pop(file) for file in files if file in self._grown}
-        grown = {file: one for file, (read_for, one) in taken.items() if read_for == generation}
+        grown = {file: self._grown.pop(file) for file in files if file in self._grown}
         there = self._indexed_pieces([each.number for file, each in known.items() if file.endswith(".json")])
         reader = Reader(self._home, self._db, group)
         changes = Changes()
@@ -438,7 +426,7 @@ class IndexWriter:
             if self._db.generation != generation:
                 return False
             with self._db.transaction() as db:
-                packed = self._db.packed(db, [each.marked_terms() for each in changes.added])
+                packed = self._db.packed(db, [[*each.terms, *map(tag_mark, each.piece.tags)] for each in changes.added])
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
@@ -448,7 +436,6 @@ class IndexWriter:
                         db.executemany("INSERT INTO sketches VALUES (?, ?)", ((pair, each.number) for pair in pairs))
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)", changes.sources)
             self.documents[group] += len(changes.added) - len(changes.removed)
-            self.entries[group] += changes.entries
             return True
 
         return self._db.guarded(write)

@@ -188,6 +188,11 @@ class Lookups:
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 
+    def has_entries(self, group: str) -> bool:
+        """Return whether there is an entry that a group may read."""
+        groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]
+        return bool(self._db.rows("SELECT 1 FROM docs WHERE kind = 0 AND number >> 40 IN (?, ?) LIMIT 1", groups))
+
     def expired(self, group: str, now: float) -> list[int]:
         """Return the numbers of expired entries that a group may read."""
         groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]

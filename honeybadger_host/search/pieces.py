@@ -24,7 +24,7 @@ from honeybadger_host.memory.markdown.notes import PREFACE, SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import KINDS, Document, Kind
-from honeybadger_host.search.language.analyzer import document_terms, entry_terms, tag_mark
+from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
@@ -110,10 +110,6 @@ class Added(NamedTuple):
             piece.until,
             piece.text,
         )
-
-    def marked_terms(self) -> list[str]:
-        """Return the terms to store, with marks."""
-        return [*self.terms, *map(tag_mark, self.piece.tags)]
 
     def document(self) -> Document:
         """Return the document that ranking works on."""
