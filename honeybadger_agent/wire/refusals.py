@@ -82,6 +82,7 @@ _SAID: Final = {
     "too_long": "has {length} items, the limit is {max_length}: send less",
     "too_many_bytes": "has {size} bytes, the limit is {limit}: send less",
     "string_too_short": "is empty",
+    "too_short": "is empty",
     "literal_error": "must be {expected}",
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",

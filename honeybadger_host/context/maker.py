@@ -24,6 +24,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.memory.working_memory import Inventory
+from honeybadger_host.settings import Settings
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.turn import Turn
@@ -34,28 +35,6 @@ _MAX_REPLAYED: Final = 1000  # turns replayed when consolidation is behind, as f
 
 # (group, session, now) -> the labels in working memory
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """The settings that a context depends on.
-
-    Args:
-        budget_tokens: limit of a whole context, unless the request has its own.
-        history_budget_tokens, recall_budget_tokens: limits of these parts within it.
-        replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
-        window_turns: turns of a session that are kept in memory.
-        memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
-        shows_document: whether a context has the session's document.
-    """
-
-    budget_tokens: int
-    history_budget_tokens: int
-    recall_budget_tokens: int
-    replayed_turns: int
-    window_turns: int
-    memory_window: int
-    shows_document: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +64,10 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextMemory:
-    """The sources of a context: a group's memory."""
+class ContextMaker:
+    """Makes contexts of a home's memory."""
 
+    settings: Settings
     files: GroupFiles
     turn_logs: TurnLogs
     documents: Sessions
@@ -95,32 +75,24 @@ class ContextMemory:
     recaller: ContextRecall
     watermarks: Watermarks
 
-
-@dataclass(frozen=True, slots=True)
-class ContextMaker:
-    """Makes contexts from one memory with one set of settings."""
-
-    memory: ContextMemory
-    settings: ContextSettings
-
     def make(self, question: Question, identity: Identity, now: datetime) -> Made:
         """Return the context of an identity. Raises WorldFailed."""
-        memory, settings = self.memory, self.settings
+        settings = self.settings
         group, session = question.group, question.session
-        mark = memory.watermarks.read(group, session)
+        mark = self.watermarks.read(group, session)
         after, kept = self._conversation(group, session, mark)
-        begun_after, window = memory.documents.deletion(group, session).left(kept)
+        begun_after, window = self.documents.deletion(group, session).left(kept)
         is_told = mark is None or begun_after < mark.turn
         said = window[:-1] if _is_newest(question.message, window) else window
-        turns = (
-            replayed(said, after, settings.replayed_turns, settings.memory_window) if settings.replayed_turns else ()
-        )
+        turns: Sequence[Turn] = ()
+        if settings.conversation.enabled:
+            turns = replayed(said, after, settings.history.replayed_turns, settings.consolidation.memory_window)
         if question.most_turns is not None:
             turns = turns[-question.most_turns :]
         names = PART_NAMES if question.parts is None else question.parts
         recalled = Recalled(why_none="it is not in payload.parts")
         if "recalled" in names:
-            recalled = memory.recaller.recall(group, session, question.message, turns, now)
+            recalled = self.recaller.recall(group, session, question.message, turns, now)
         if "conversation" not in names:
             recalled = recalled.without_conversation()
         loaded = Parts(
@@ -134,10 +106,10 @@ class ContextMaker:
             turns=turns,
             older_turns=len(said) - len(turns),
             older_why=self._why_older(after, turns),
-            no_turns=None if settings.replayed_turns else "conversation.enabled is off",
+            no_turns=None if settings.conversation.enabled else "conversation.enabled is off",
             turns_file=turns_file(group, session),
             message=question.message,
-            working=memory.inventory(group, session, now),
+            working=self.inventory(group, session, now),
             session_file=session_file(group, session),
             **self._session(group, session, is_summarised=is_told and mark is not None and mark.part is not None),
             recalled=recalled.recollections,
@@ -147,8 +119,8 @@ class ContextMaker:
             loaded,
             names=names,
             budget_tokens=question.budget_tokens,
-            history_budget_tokens=settings.history_budget_tokens,
-            recall_budget_tokens=settings.recall_budget_tokens,
+            history_budget_tokens=settings.history.budget_tokens,
+            recall_budget_tokens=settings.recall.budget_tokens,
         )
         stable = stable_parts_of(parts)
         head = f"Group: {group}\n" if question.parts is None else ""
@@ -179,21 +151,21 @@ class ContextMaker:
 
     def _conversation(self, group: str, session: str, mark: Watermark | None) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last consolidated turn, and the turns that may be replayed."""
-        if not self.settings.replayed_turns:
+        if not self.settings.conversation.enabled:
             return 0, ()
-        turn_logs, memory_window = self.memory.turn_logs, self.settings.memory_window
-        window = turn_logs.load(group, session)
+        memory_window = self.settings.consolidation.memory_window
+        window = self.turn_logs.load(group, session)
         after = begins_after(window.last_number, mark, memory_window)
         if memory_window and window.turns and window.turns[0].number > after + 1:
-            return after, turn_logs.since(group, session, after, _MAX_REPLAYED)
+            return after, self.turn_logs.since(group, session, after, _MAX_REPLAYED)
         return after, window.turns
 
     def _why_older(self, after: int, turns: Sequence[Turn]) -> str:
         """Return why older turns are not replayed."""
         newest = f"the newest {len(turns)} turns are replayed"
-        if not self.settings.memory_window:
+        if not self.settings.consolidation.memory_window:
             return f"{newest} (consolidation.memory_window is 0)"
-        if after and len(turns) > self.settings.replayed_turns:
+        if after and len(turns) > self.settings.history.replayed_turns:
             return f"turns up to {after} are consolidated: HISTORY.md and summary.md tell of them"
         return f"{newest} (history.replayed_turns)"
 
@@ -206,7 +178,7 @@ class ContextMaker:
         loaded = self._read(f"groups/{group}/{SUMMARY}")
         if not isinstance(loaded, GroupText):
             return loaded
-        others = self.memory.watermarks.sessions(group) - {session if is_told else ""}
+        others = self.watermarks.sessions(group) - {session if is_told else ""}
         return loaded.without_parts(others) if others else loaded
 
     def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:
@@ -215,10 +187,10 @@ class ContextMaker:
         Args:
             is_summarised: whether summary.md has the conversation, so that the document need not.
         """
-        if not self.settings.shows_document:
+        if not self.settings.document.in_context:
             return {"no_session": "document.in_context is false"}
         try:
-            told = self.memory.documents.digest(group, session)
+            told = self.documents.digest(group, session)
             return {"session": replace(told, prose=(), said=()) if is_summarised else told}
         except WorldFailed as error:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
@@ -227,7 +199,7 @@ class ContextMaker:
     def _read(self, file: str) -> Loaded:
         """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""
         try:
-            return self.memory.files.read(file)
+            return self.files.read(file)
         except FileProblem as problem:
             log.warning("group_file.refused", file=problem.file, why=problem.message)
             return problem
@@ -237,12 +209,14 @@ def result_of(made: Made, seq: int) -> dict[str, Any]:
     """Return a `ContextResult` without messages."""
     context = made.context
     missing = {id_ for part in context.titled(RECALLED) for id_ in part.missing}
-    hash_, stable_hash = _hashes_of(context)
+    begun = _begun(context.stable)
+    whole = begun.copy()
+    whole.update(context.system[len(context.stable) :].encode())
     return {
         "system": context.system,
         "messages": [],
-        "hash": hash_,
-        "stable_hash": stable_hash,
+        "hash": whole.hexdigest()[:32],
+        "stable_hash": begun.hexdigest()[:32],
         "stable_characters": len(context.stable),
         "seq": seq,
         "sections": context.sections,
@@ -257,13 +231,6 @@ def result_of(made: Made, seq: int) -> dict[str, Any]:
 def _begun(stable: str) -> hashlib._Hash:
     """Return the SHA-256 of a beginning; it seldom changes, and hashing 64 KiB takes 0.1 ms."""
     return hashlib.sha256(stable.encode())
-
-
-def _hashes_of(context: Context) -> tuple[str, str]:
-    begun = _begun(context.stable)
-    whole = begun.copy()
-    whole.update(context.system[len(context.stable) :].encode())
-    return whole.hexdigest()[:32], begun.hexdigest()[:32]
 
 
 def _is_newest(message: str | None, turns: Sequence[Turn]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.context.earlier import EarlierContexts
-from honeybadger_host.context.maker import ContextMaker, ContextMemory, ContextSettings
+from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.context.recall import ContextRecall
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps, QueryHandler
 from honeybadger_host.handlers import (
@@ -103,8 +103,24 @@ def build_table(
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     runtime, screen = turn.runtime, turn.screen
-    context = _context_handler(settings, dependencies, runtime)
     home, journal = dependencies.entry_files.home, dependencies.journal
+    maker = ContextMaker(
+        settings,
+        dependencies.files,
+        dependencies.turn_logs,
+        dependencies.sessions,
+        inventory_of(dependencies.working_memory, is_on=settings.working.enabled),
+        ContextRecall(
+            dependencies.index,
+            dependencies.ledger,
+            dependencies.files,
+            settings.recall,
+            settings.history.budget_tokens,
+        ),
+        dependencies.watermarks,
+    )
+    earlier = EarlierContexts(journal.path, dependencies.ledger)
+    context = ContextHandler(maker, runtime.agents.identity_of, dependencies.written_seq, journal.has_changed, earlier)
 
     def is_agent(sender: str) -> bool:
         return sender in runtime.agents.current
@@ -195,38 +211,4 @@ def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: A
         Screen(settings.security.secrets),
         TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds),
         settings.conversation.enabled,
-    )
-
-
-def _context_handler(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime) -> ContextHandler:
-    context_settings = ContextSettings(
-        budget_tokens=settings.context.budget_tokens,
-        history_budget_tokens=settings.history.budget_tokens,
-        recall_budget_tokens=settings.recall.budget_tokens,
-        replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
-        window_turns=settings.consolidation.kept_turns,
-        memory_window=settings.consolidation.memory_window,
-        shows_document=settings.document.in_context,
-    )
-    memory = ContextMemory(
-        dependencies.files,
-        dependencies.turn_logs,
-        dependencies.sessions,
-        inventory_of(dependencies.working_memory, is_on=settings.working.enabled),
-        ContextRecall(
-            dependencies.index,
-            dependencies.ledger,
-            dependencies.files,
-            settings.recall,
-            settings.history.budget_tokens,
-        ),
-        dependencies.watermarks,
-    )
-    journal = dependencies.journal
-    return ContextHandler(
-        ContextMaker(memory, context_settings),
-        runtime.agents.identity_of,
-        dependencies.written_seq,
-        journal.has_changed,
-        EarlierContexts(journal.path, dependencies.ledger),
     )

@@ -43,7 +43,7 @@ class ContextHandler:
         now = to_milliseconds(now)  # the precision of everything that is kept
         group = asked.group
         tokens = None if payload.message is None else estimate_tokens(payload.message)
-        budget = _budget_of(payload, self.maker.settings.budget_tokens, tokens or 0)
+        budget = _budget_of(payload, self.maker.settings.context.budget_tokens, tokens or 0)
         question = Question(
             group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts
         )

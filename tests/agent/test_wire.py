@@ -117,6 +117,7 @@ WRONG: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
     (("update_memory", {}), {"section": SECRET}, "content is missing"),
     *((NOTE, {"content": value}, "content must be a string") for value in (5, None, [SECRET], {SECRET: SECRET})),
     *((NOTE, {name: ""}, f"{name} is empty") for name in ("content", "section")),
+    (("get_context", {"parts": []}), {}, "parts is empty"),
     (TURN, {"role": SECRET}, "role must be 'user', 'assistant', 'system' or 'tool'"),
     (TURN, {"tools_used": "a"}, "tools_used must be an array"),
     (TURN, {"tools_used": ["a", 1]}, "tools_used.1 must be a string"),
