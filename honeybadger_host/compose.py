@@ -58,15 +58,17 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
-from honeybadger_host.observe import Counters
+from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings
+from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.dead_letters import DeadLetters
-from honeybadger_host.spool.pipeline import Pipeline, Serving, Stores
+from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.replies import ReplyRetention
+from honeybadger_host.spool.request import RequestReader
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.neutralise import neutralise
@@ -97,7 +99,7 @@ def build(
 
     Args:
         metrics: writes the metrics file; see `open_metrics`.
-        passed: see `Pipeline`.
+        passed: see `Answers`.
         member: this machine as one of several, once it owns the home; it has the lock.
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
@@ -194,22 +196,18 @@ def _put_together(
     unit = UnitOfWork(
         [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
     )
-    keeps_secrets = settings.security.secrets == "off"
     turns = turn_dependencies(settings, memory, runtime)
-    counters = Counters()
+    counters, throttle = Counters(), Throttle()
+    table = build_table(settings, memory, jobs, turns, tasks)
+    dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")
     pipeline = Pipeline(
         settings,
-        spool,
-        Stores(
-            journal,
-            projections,
-            unit,
-            DeadLetters(home / "data" / "dead", keeps_secrets=keeps_secrets),
-            memory.sessions.write_out,
-        ),
-        Serving(build_table(settings, memory, jobs, turns, tasks), agents.forbids, moved.why, memory.ledger.note),
-        counters,
-        passed,
+        RequestReader(table, agents.forbids, moved.why, counters, throttle),
+        Answers(spool, dead_letters, journal, counters, throttle, RequestLog(), passed),
+        projections,
+        unit,
+        note=memory.ledger.note,
+        idle=memory.sessions.write_out,
     )
 
     scheduled = SchedulerUses(

@@ -101,7 +101,7 @@ class Forwarding:
         now = time.monotonic()
         for key in self._taken.keys() - self._carrier.under_way.keys():
             inbox, name = self._taken.pop(key)
-            inbox.inflight.discard(name)
+            inbox.release(name)
         self._spool.look(now)
         while self._spool.go_on(now):
             pass

@@ -19,7 +19,7 @@ from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Th
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
-from honeybadger_host.spool.request import Answered, Decided, QueuedRequest, Refused, wait_for
+from honeybadger_host.spool.request import Answered, Decided, QueuedRequest, Refused
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.redaction import redact_line
 
@@ -41,7 +41,7 @@ class Answers:
 
     Args:
         throttle: limits the log lines about replies that cannot be written, by inbox and kind of error.
-        passed: see `Pipeline`.
+        passed: called with the name of each point that a batch passes, for tests that stop there.
     """
 
     spool: Spool
@@ -110,7 +110,7 @@ class Answers:
         if refused is not None and refused.is_cut_short:
             self.journal.forget_turn(request.turn)  # sent again, it starts over
         if opened.remove(request.name, request.signature):
-            inbox.inflight.discard(request.name)
+            inbox.release(request.name)
         else:
             self._try_again(request)  # it has a receipt, or changed nothing
         self.passed("unlinked")
@@ -120,7 +120,7 @@ class Answers:
         """Let a request that stays in its inbox be taken later; the pause doubles, up to a minute."""
         now = time.monotonic()
         pause = min(max(now - request.first_seen, RETRY_SECONDS), SAY_AGAIN_SECONDS)
-        wait_for(request.inbox, request.name, request.first_seen, now + pause)
+        request.inbox.wait_for(request.name, request.first_seen, now + pause)
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
         """Answer a change that the host itself asked for. Event loop."""
@@ -130,8 +130,7 @@ class Answers:
 
     def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
         seconds = time.monotonic() - request.received
-        has_waited = request.has_run or request.name in request.inbox.held  # for a model, or for a message
-        self.counters.answered(request.type, ending.outcome, None if has_waited else seconds)
+        self.counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
         self.request_log.add(
             **request.named,
             type=request.type,
@@ -155,7 +154,7 @@ class Answers:
         """Answer a request that is in no batch."""
         opened = self.spool.open(request.inbox)
         if opened is None:
-            request.inbox.inflight.discard(request.name)
+            request.inbox.release(request.name)
             return
         with contextlib.closing(opened):
             self.reply(opened, request)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -15,9 +15,8 @@ import structlog
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, Change, FileWritten
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
-from honeybadger_host.observe import Counters
+from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.request import Decided, QueuedRequest, Refused
 
 log = structlog.get_logger()
@@ -30,22 +29,19 @@ class BatchWriter:
     """Commits the decisions of batches. Only the writer's thread uses it.
 
     Args:
+        answers: refuses a request whose change cannot be made, e.g. because the disk is full.
         stopping: set when the host stops: then no batch waits for space on a full disk.
-        refuse: called with a request whose change cannot be made, e.g. because the disk is full.
-        passed: see `Pipeline`.
     """
 
-    journal: Journal
+    answers: Answers
     projections: Projections
-    counters: Counters
     stopping: threading.Event
-    refuse: Callable[[QueuedRequest, WorldFailed], object]
-    passed: Callable[[str], None]
     _full_since: float | None = None
 
     def commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
         """Return the changes that were committed."""
-        at = self.journal.last_at = max(self.journal.last_at, time.time_ns() // 1_000_000)
+        journal, refuse = self.answers.journal, self.answers.refuse_for_world
+        at = journal.last_at = max(journal.last_at, time.time_ns() // 1_000_000)
         rows: list[Row] = []
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
@@ -61,7 +57,7 @@ class BatchWriter:
                             raise spoiled[file]
                     batch.make_way(change)
             except WorldFailed as error:
-                self.refuse(request, error)
+                refuse(request, error)
                 spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
                 continue
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
@@ -73,15 +69,15 @@ class BatchWriter:
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
             if request.has_run or request.answer_to is not None:
                 ended.append(request.turn)
-        self.passed("placed")
+        self.answers.passed("placed")
         try:
             self._commit(rows, receipts, ended)
         except WorldFailed as error:
             for request, _ in decisions:
                 if not isinstance(request.state, Refused):
-                    self.refuse(request, error)
+                    refuse(request, error)
             return ()
-        self.passed("committed")
+        self.answers.passed("committed")
         batch.project(rows)
         return written
 
@@ -91,7 +87,7 @@ class BatchWriter:
             return
         while True:
             try:
-                self.journal.commit(rows, receipts, ended)
+                self.answers.journal.commit(rows, receipts, ended)
             except WorldFailed as error:
                 now = time.monotonic()
                 if self._full_since is None:
@@ -103,7 +99,7 @@ class BatchWriter:
                 if self._full_since is not None:
                     log.info("journal.recovered", seconds=round(time.monotonic() - self._full_since, 1))
                     self._full_since = None
-                self.counters.commits += 1
+                self.answers.counters.commits += 1
                 return
 
 

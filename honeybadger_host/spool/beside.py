@@ -38,22 +38,27 @@ class Beside:
 
     Args:
         note: called with the context that a query served, before its reply is written.
+        come_back: called with a turn that ran, for its decision.
         wake: wakes the pipeline.
     """
 
     def __init__(
-        self, answers: Answers, turn_queue: TurnQueue, note: Callable[[Served], None], wake: Callable[[], None]
+        self,
+        answers: Answers,
+        turn_queue: TurnQueue,
+        note: Callable[[Served], None],
+        come_back: Callable[[QueuedRequest], None],
+        wake: Callable[[], None],
     ) -> None:
         self._answers = answers
         self._turn_queue = turn_queue
         self._note = note
+        self._come_back = come_back
         self._wake = wake
         self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
         self._queries: Counter[str] = Counter()
         self._waiting: Counter[Inbox] = Counter()
         self._waited_slots = anyio.CapacityLimiter(1)
-        self.come_back: list[QueuedRequest] = []
-        """Turns that ran and wait for their decision."""
 
     @property
     def busy(self) -> set[str]:
@@ -80,7 +85,7 @@ class Beside:
                 self._queries[request.inbox.group] += 1
                 tasks.start_soon(self._answer, request, asking, query)
             case WaitingHandler() as handler:
-                request.inbox.held.add(request.name)
+                request.has_run = True
                 self._waiting[request.inbox] += 1
                 is_one_too_many = self._waiting[request.inbox] > MAX_WAITING
                 waiting.start_soon(self.wait, request, asking, handler, is_one_too_many)
@@ -124,8 +129,6 @@ class Beside:
             if not self._waiting[inbox]:
                 del self._waiting[inbox]
                 self._wake()
-            inbox.held.discard(request.name)
-            inbox.empty.forget()  # its reply may not be written yet
 
     # -------------------------------------------------------------------------------------------------------- turns
 
@@ -158,10 +161,9 @@ class Beside:
             except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
                 self._answers.refuse_for_bug(request, error)
             request.has_run = True
-            self.come_back.append(request)
-            self._wake()
+            self._come_back(request)
 
     def _let_go(self, request: QueuedRequest) -> None:
         """Release a turn that did not run; its file is found again."""
-        request.inbox.inflight.discard(request.name)
+        request.inbox.release(request.name)
         self._turn_queue.leave(request.turn)

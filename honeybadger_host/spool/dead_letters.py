@@ -247,13 +247,21 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     inbox = TURNS if letter.reason.get("box") == TURNS else REQUESTS
+    other_stem = new_id()
+    aside = letter.path.with_name(other_stem + _REASON)
     try:
         with inside(Mailbox.of(home, group, sender).root, inbox) as requests:
             temporary = _written(requests, letter.data)
-            drop_dead(letter)  # first: a request that fails again becomes a letter of the same name at once
+            # A request that fails again becomes a letter of the same name at once, so this one goes first. Under
+            # another name it stays until the request is there.
+            replace(aside.with_name(f"{other_stem}.json"), letter.data)
+            replace(aside, orjson.dumps(letter.reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            drop_dead(letter)
             os.rename(temporary, f"{stem}.json", src_dir_fd=requests, dst_dir_fd=requests)
     except (BadName, OSError) as error:
-        raise HostError(f"cannot put {letter.name} back: {error}") from None
+        kept = f"; it is {group}/{sender}/{other_stem} now" if aside.exists() else ""
+        raise HostError(f"cannot put {letter.name} back: {error}{kept}") from None
+    drop_dead(DeadLetter(f"{group}/{sender}/{other_stem}", letter.reason, aside, letter.data))
 
 
 def _written(requests: int, data: bytes) -> str:

@@ -43,12 +43,11 @@ class Inbox:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
         names: a heap of the names listed and not taken yet.
         inflight: names taken and not removed yet.
-        held: the names in `inflight` whose requests wait for future input, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files to read again later, for example because
             they are still being written.
         stuck: names of files that are done and cannot be removed now.
         reply_fault: why the last reply could not be written; None: it was written.
-        empty: holds while the folder is unchanged since a listing that found only held requests.
+        empty: holds while the folder is unchanged since a listing that found only names in `inflight`.
         room: how many more of `names` are within the limit of pending requests; the others are refused.
         over: names that were taken above that limit: they are refused without being read.
     """
@@ -59,7 +58,6 @@ class Inbox:
     uid: int | None = None
     names: list[str] = field(default_factory=list)
     inflight: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
     reply_fault: str | None = None
@@ -89,6 +87,16 @@ class Inbox:
     def both(self) -> tuple[Inbox, ...]:
         """The inbox and that of its turns."""
         return (self,) if self.turns is None else (self, self.turns)
+
+    def release(self, name: str) -> None:
+        """Forget a file that was taken: if it is still there, the next listing finds it. Any thread."""
+        self.inflight.discard(name)
+        self.empty.forget()
+
+    def wait_for(self, name: str, first_seen: float, again_at: float) -> None:
+        """Let a file be taken again later, not before `again_at` (monotonic seconds). Any thread."""
+        self.waiting[name] = (first_seen, again_at)
+        self.release(name)
 
 
 @dataclass(slots=True, eq=False)
@@ -170,7 +178,10 @@ class OpenInbox:
                 now = os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
                 if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
                     return True  # the ctime is not compared: it also changes when another name of the file is removed
-            self._unlink(name)
+            try:
+                os.unlink(name, dir_fd=self.requests_fd)
+            except IsADirectoryError:
+                os.rmdir(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -187,12 +198,6 @@ class OpenInbox:
             return False
         self.inbox.stuck.discard(name)
         return True
-
-    def _unlink(self, name: str) -> None:
-        try:
-            os.unlink(name, dir_fd=self.requests_fd)
-        except IsADirectoryError:
-            os.rmdir(name, dir_fd=self.requests_fd)
 
     def close(self) -> None:
         os.close(self.requests_fd)

@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -33,21 +33,17 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.journal.changes import Change, UnitOfWork
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.served import Served
-from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.beside import Beside
-from honeybadger_host.spool.dead_letters import DeadLetters
-from honeybadger_host.spool.inbox import Inbox
+from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName, over_pending
 from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
-from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 
 log = structlog.get_logger()
@@ -57,71 +53,31 @@ log = structlog.get_logger()
 BATCH_REQUESTS = 128
 
 
-class Stores(NamedTuple):
-    """The targets of a batch: the journal first, then the files and their copies in memory.
-
-    Args:
-        dead_letters: for requests that cannot be served.
-        idle: called when no request waits.
-    """
-
-    journal: Journal
-    projections: Projections
-    unit: UnitOfWork
-    dead_letters: DeadLetters
-    idle: Callable[[], object]
-
-
-class Serving(NamedTuple):
-    """The request types and who may send them.
-
-    Args:
-        handlers: request type -> handler.
-        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
-        moved: group -> why only the operator may ask there, None when all may.
-        note: called with the context that a query served, before its reply is written.
-    """
-
-    handlers: Mapping[str, Handler]
-    forbids: Callable[[str, str], str | None]
-    moved: Callable[[str], str | None]
-    note: Callable[[Served], None]
-
-
 class Pipeline:
     """Serves the inboxes until `stop`; `wake` starts a pass over those that the spool has marked.
 
     Args:
-        passed: called with the name of each point that a batch passes, for tests that stop there.
+        note: called with the context that a query served, before its reply is written.
+        idle: called when no request waits.
     """
 
     def __init__(
         self,
         settings: Settings,
-        spool: Spool,
-        stores: Stores,
-        serving: Serving,
-        counters: Counters,
-        passed: Callable[[str], None],
+        requests: RequestReader,
+        answers: Answers,
+        projections: Projections,
+        unit: UnitOfWork,
+        *,
+        note: Callable[[Served], None],
+        idle: Callable[[], object],
     ) -> None:
-        self._spool = spool
-        self._journal = journal = stores.journal
-        self._unit = stores.unit
-        self._idle = stores.idle
+        self._requests, self._answers, self._unit, self._idle = requests, answers, unit, idle
+        self._spool, self._journal, self.passed = answers.spool, answers.journal, answers.passed
         self.limiter = Limiter(settings.limits.requests_per_second)
         """Event loop."""
-        self.passed = passed
         self._stopping = threading.Event()
-        self._throttle = throttle = Throttle()
-        self._answers = Answers(spool, stores.dead_letters, journal, counters, throttle, RequestLog(), passed)
-        self._writer = BatchWriter(
-            journal,
-            stores.projections,
-            counters,
-            stopping=self._stopping,
-            refuse=self._answers.refuse_for_world,
-            passed=passed,
-        )
+        self._writer = BatchWriter(answers, projections, self._stopping)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = anyio.Event()
         self._reader_slot = anyio.CapacityLimiter(1)
@@ -129,11 +85,10 @@ class Pipeline:
         """Held while the journal or the files are written."""
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         """Held from the time changes get their numbers until they are committed."""
-        self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
-        self._beside = Beside(self._answers, self.turn_queue, serving.note, self.wake)
-        self._own: list[QueuedRequest] = []
-        """Changes that the host itself asked for and that are not decided yet."""
-        self._requests = RequestReader(serving.handlers, serving.forbids, serving.moved, counters, throttle)
+        self.turn_queue = TurnQueue(self._spool, self._journal, self.writer_slot, at_once=settings.turns.at_once)
+        self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake)
+        self._ready: list[QueuedRequest] = []
+        """Turns that ran, and changes that the host itself asked for: to be decided in the next batches."""
         self._is_accepting = True
         self.ended = anyio.Event()
         """Set after `stop`, when all requests that were taken are answered."""
@@ -143,6 +98,11 @@ class Pipeline:
     def wake(self) -> None:
         """Start a pass over the marked inboxes. Event loop."""
         self._event.set()
+
+    def _hand_in(self, request: QueuedRequest) -> None:
+        """Let a request that is in no inbox, or was taken before, be decided. Event loop."""
+        self._ready.append(request)
+        self.wake()
 
     def look_into(self, inbox_path: str) -> None:
         """Mark the inbox of a sender's folder and wake. Any thread."""
@@ -196,9 +156,9 @@ class Pipeline:
 
         inbox, now = Inbox(asked.group, asked.sender, ""), time.monotonic()
         state = Asking(asked, handler)
-        request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, state, type_name, answer_to=take)
-        self._own.append(request)
-        self.wake()
+        self._hand_in(
+            QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, state, type_name, answer_to=take)
+        )
         await answered.wait()
         return reply
 
@@ -268,14 +228,13 @@ class Pipeline:
                     if not all(isinstance(request.state, Asking) for request in received.requests):
                         await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
             is_only_asked = all(map(_is_query, received.requests))
-            for request in [*received.requests, *received.lost]:
-                match request.state:
-                    case _ if request.answer_to is not None and not isinstance(request.state, Asking):
-                        self._answers.hand_over(request, request.answer_to)
-                    case _ if request.has_run:
-                        self.turn_queue.leave(request.turn)
-                    case Asking() as asking:
-                        self._beside.begin(request, asking, tasks, waiting)
+            for request in received.requests:
+                if isinstance(request.state, Asking):
+                    self._beside.begin(request, request.state, tasks, waiting)
+                elif request.answer_to is not None:
+                    self._answers.hand_over(request, request.answer_to)
+                elif request.has_run:
+                    self.turn_queue.leave(request.turn)
             self.turn_queue.let_in(self._spool.has_turn)
             if is_only_asked and not self._spool.has_more and not self._event.is_set():
                 break  # nothing was written and nothing has come: no look on a thread
@@ -292,30 +251,27 @@ class Pipeline:
         self._spool.look(now)
         has_more = self._spool.go_on(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
-        come_back, self._beside.come_back = self._beside.come_back, []
-        own = self._own[:BATCH_REQUESTS]
-        del self._own[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
-        if not taken and not come_back and not own:
+        ready = self._ready[:BATCH_REQUESTS]
+        del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
+        if not taken and not ready:
             if has_more:
                 return RequestBatch([])
             self._idle()
             return None
-        received = RequestBatch(own)
+        received = RequestBatch(ready)
         try:
-            for turn in come_back:
-                if self._open(received, turn.inbox, turn.name):
-                    received.requests.append(turn)
-                else:
-                    received.lost.append(turn)
             for name, inbox in taken:
-                if self._open(received, inbox, name):
-                    request = self._requests.read(received.opened[inbox], name, now)
-                    if request is not None:
-                        received.requests.append(request)
+                opened = self._open(received, inbox)
+                if opened is None:
+                    inbox.release(name)
+                elif (request := self._requests.read(opened, name, now)) is not None:
+                    received.requests.append(request)
             self._look_up_receipts(received.requests)
             for request in received.requests:
-                if isinstance(request.state, Asking):
-                    self._prepare(request, request.state)
+                match request.state:
+                    case Asking(handler=ChangeHandler() as handler) as asking:
+                        with self._answers.refusing(request):
+                            asking.prepared = handler.prepare(asking.asked)
         except BaseException:
             received.close()
             raise
@@ -326,22 +282,11 @@ class Pipeline:
         busy = self._beside.busy
         return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
 
-    def _open(self, received: RequestBatch, inbox: Inbox, name: str) -> bool:
-        """Open an inbox, once per batch; return whether it is open. If not, the next listing finds the file again."""
+    def _open(self, received: RequestBatch, inbox: Inbox) -> OpenInbox | None:
+        """Open an inbox, once per batch; None if that is impossible now."""
         if inbox not in received.opened:
-            opened = self._spool.open(inbox)
-            if opened is None:
-                inbox.inflight.discard(name)
-                return False
-            received.opened[inbox] = opened
-        return True
-
-    def _prepare(self, request: QueuedRequest, asking: Asking) -> None:
-        """Load the data for the decision."""
-        if not isinstance(asking.handler, ChangeHandler):
-            return
-        with self._answers.refusing(request):
-            asking.prepared = asking.handler.prepare(asking.asked)
+            received.opened[inbox] = self._spool.open(inbox)
+        return received.opened[inbox]
 
     def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
         """Give each repeated request its first answer."""
@@ -404,7 +349,7 @@ class Pipeline:
         request.refuse(refusal)
         self.limiter.hits[limit] += 1
         self.limiter.reached_at[f"{inbox.group}/{inbox.sender}: {limit}"] = now
-        if self._throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
+        if self._answers.throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True
 
@@ -426,7 +371,11 @@ class Pipeline:
         self.passed("projected")
         for request in received.requests:
             if not isinstance(request.state, Asking) and request.answer_to is None:
-                self._answers.reply(received.opened[request.inbox], request)
+                opened = self._open(received, request.inbox)
+                if opened is None:  # its file is found again with the folder, and gets this answer
+                    request.inbox.release(request.name)
+                else:
+                    self._answers.reply(opened, request)
         self._answers.request_log.flush()
 
 

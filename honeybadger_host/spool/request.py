@@ -102,7 +102,7 @@ class QueuedRequest:
         first_seen: when its file was first looked at, monotonic seconds.
         owner: uid of its file, if it is not that of the inbox.
         signature: of the file, whether it could be read or not.
-        has_run: it is a turn that has run.
+        has_run: it was done outside the batches: a turn that has run, or a request that waited.
         answer_to: called with the reply, on the event loop, if the host itself asks: then there is no file.
     """
 
@@ -145,13 +145,13 @@ class RequestBatch:
     """The requests of one pass of the pipeline, with their open inboxes."""
 
     requests: list[QueuedRequest]
-    opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
-    lost: list[QueuedRequest] = field(default_factory=list)
-    """Turns that ran, but whose inbox can no longer be opened: they get no reply."""
+    opened: dict[Inbox, OpenInbox | None] = field(default_factory=dict)
+    """None: it cannot be opened now."""
 
     def close(self) -> None:
         for opened in self.opened.values():
-            opened.close()
+            if opened is not None:
+                opened.close()
 
 
 class _NotYet(Exception):
@@ -208,12 +208,12 @@ class RequestReader:
             self._load(opened, request)
             self._parse(request)
         except FileNotFoundError:
-            inbox.inflight.discard(name)
+            inbox.release(name)
             self.counters.vanished += 1
             return None
         except _NotYet as error:
             if error.else_why is None or now - first_seen < UNFINISHED_SECONDS:
-                wait_for(inbox, name, first_seen, now + error.again_in)
+                inbox.wait_for(name, first_seen, now + error.again_in)
                 return None
             if error.is_linked and request.signature is not None:
                 self._refuse_other_names(request.signature, now)
@@ -326,12 +326,6 @@ class RequestReader:
         digest = hashlib.sha256(request.data).digest()
         asked = Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload, digest)
         request.state = Asking(asked, handler)
-
-
-def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> None:
-    """Let a file be taken again later, not before `again_at` (monotonic seconds)."""
-    inbox.waiting[name] = (first_seen, again_at)
-    inbox.inflight.discard(name)
 
 
 def _forbidden(field: str, why: str) -> Refusal:

@@ -6,7 +6,6 @@ at a sweep; never while some requests of its last listing wait.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import heapq
 import itertools
@@ -15,13 +14,12 @@ import os
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS
+from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS, TURNS
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import closing_fd, open_folder
 from honeybadger_host.spool import rate_limits
@@ -29,6 +27,7 @@ from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, 
 
 log = structlog.get_logger()
 
+QUANTUM: Final = 8  # requests that a queue gets per turn, and busy queues in a batch with new ones
 _LISTED_AT_ONCE: Final = 256  # names read between two batches: 0.5 ms, where a folder of 100,000 takes 200 ms
 
 
@@ -63,8 +62,11 @@ class Spool:
         self.sweep_cost = 0.0
         """Seconds of processor time that the last look into all inboxes took."""
         self._queues: defaultdict[str, list[tuple[str, str, Inbox]]] = defaultdict(list)
-        """Queue -> heap of its inboxes with listed names: (first name, folder, inbox)."""
-        self._order = RoundRobin()
+        """Queue -> heap of its inboxes with listed names: (first name, folder, inbox). No heap is empty."""
+        self._ring: dict[str, int] = {}
+        """Queues that had requests left after the last batch, the next one first -> requests left of their turn."""
+        self._room = QUANTUM
+        """How many requests those queues may have in the next batch."""
         self._long: dict[Inbox, Iterator[str]] = {}
         """Inboxes with a listing in progress -> the names still to read; the next inbox first."""
         self._ignored: set[str] = set()
@@ -73,17 +75,13 @@ class Spool:
 
     @property
     def pending(self) -> int:
-        """Requests listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in self._listed())
+        """Requests and turns listed and not taken. Any thread."""
+        return sum(len(inbox.names) for inbox in list(self._folders.values()))
 
     @property
     def waiting_turns(self) -> int:
         """Turns listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in self._listed() if inbox.queue.endswith(TURNS_QUEUE))
-
-    def _listed(self) -> list[Inbox]:
-        """Return the inboxes that have requests to take. Any thread."""
-        return [inbox for heads in list(self._queues.values()) for _, _, inbox in list(heads)]
+        return sum(len(inbox.names) for inbox in list(self._folders.values()) if inbox.folder == TURNS)
 
     @property
     def folders(self) -> list[str]:
@@ -102,7 +100,7 @@ class Spool:
     @property
     def has_more(self) -> bool:
         """Return whether the next look or the next batch may find requests. Event loop, between two batches."""
-        return self._is_everywhere or bool(self._marked) or bool(self._long) or any(self._queues.values())
+        return self._is_everywhere or bool(self._marked or self._long or self._queues)
 
     @property
     def queues(self) -> set[str]:
@@ -110,7 +108,7 @@ class Spool:
         return {*self._queues}
 
     def has_turn(self, group: str) -> bool:
-        return bool(self._queues.get(turns_queue(group)))
+        return turns_queue(group) in self._queues
 
     # ------------------------------------------------------------------------------------------------------- looking
 
@@ -136,18 +134,16 @@ class Spool:
             self.discover()
         new = () if self._folders is known else self._folders.keys() - known.keys()
         for folder in self._folders if is_everywhere else self._folders.keys() & {*marked, *new}:
-            self._look_into(self._folders[folder], now)
+            inbox = self._folders[folder]
+            if inbox.names or inbox in self._long:
+                self._marked.add(folder)  # listed when those are taken
+            else:
+                self.listen(folder)
+                self._list(inbox, now)
         self.looks += 1
         if is_everywhere:
             self.sweeps += 1
             self.sweep_cost = time.thread_time() - begun
-
-    def _look_into(self, inbox: Inbox, now: float) -> None:
-        if inbox.names or inbox in self._long:
-            self._marked.add(inbox.requests)  # listed when those are taken
-        else:
-            self.listen(inbox.requests)
-            self._list(inbox, now)
 
     def discover(self) -> None:
         """Find new inboxes and forget removed ones."""
@@ -168,11 +164,10 @@ class Spool:
         for path in [path for path in self.inboxes if path not in found]:
             for inbox in self.inboxes.pop(path).both:
                 self._long.pop(inbox, None)
-                if inbox.names:
-                    self._queues[inbox.queue] = heads = [
-                        head for head in self._queues[inbox.queue] if head[2] is not inbox
-                    ]
-                    heapq.heapify(heads)
+                heads = [head for head in self._queues.pop(inbox.queue, ()) if head[2] is not inbox]
+                heapq.heapify(heads)
+                if heads:
+                    self._queues[inbox.queue] = heads
         for path, (group, sender) in found.items():
             if sender == OPERATOR:
                 uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
@@ -190,10 +185,8 @@ class Spool:
         return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
     def _list(self, inbox: Inbox, now: float) -> None:
-        if inbox.complaint is not None:
-            with contextlib.suppress(OSError):
-                open_box(inbox).close()
-                inbox.complaint = None  # mended
+        if inbox.complaint is not None and (opened := self.open(inbox)) is not None:  # mended
+            opened.close()
         try:
             status = os.stat(inbox.requests, follow_symlinks=False)
             if inbox.empty.holds(status):
@@ -203,17 +196,16 @@ class Spool:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.complain(inbox, f"{inbox.folder}/ is a link, or cannot be listed: {_what_now(error)}")
+            self._complain(inbox, error)
             return
-        is_whole = len(names) < _LISTED_AT_ONCE
-        if is_whole and inbox.held.issuperset(names):
-            inbox.empty.listed(status, now)
-            return
-        inbox.empty.forget()
-        if is_whole and inbox.waiting:
+        if len(names) < _LISTED_AT_ONCE:
             inbox.stuck.intersection_update(names)
             for name in inbox.waiting.keys() - {*names}:
                 del inbox.waiting[name]
+            inbox.empty.listed(status, now)  # before the comparison: `release` on another thread undoes it
+            if inbox.inflight.issuperset(names):
+                return
+        inbox.empty.forget()
         self._queue(inbox, names, listing, now)
 
     def go_on(self, now: float) -> bool:
@@ -250,29 +242,51 @@ class Spool:
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
         """Take up to `most` requests, fair to all groups; in order of names within a group.
 
+        Queues that were empty after the last batch come first, with up to `QUANTUM` requests each. Those that were not
+        share the rest of the batch: a request more with each batch, and `QUANTUM` again when a queue comes. So a
+        backlog is served in long batches, and a quiet sender waits for short ones only.
+
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
             most_turns: how many turns to take in addition, at most one of each group.
         """
-        waiting: dict[str, int] = {}
-        turns: list[str] = []
-        for queue, heads in list(self._queues.items()):
-            if not heads:
-                del self._queues[queue]  # an idle host looks at none
-                continue
-            if queue in except_groups:
-                continue
-            if queue.endswith(TURNS_QUEUE):
-                turns.append(queue)
-            else:
-                waiting[queue] = sum(len(inbox.names) for _, _, inbox in heads)
+        queues = [queue for queue in self._queues if queue not in except_groups]
+        turns = [queue for queue in queues if queue.endswith(TURNS_QUEUE)]
         taken: list[tuple[str, Inbox]] = []
         for queue in turns[:most_turns]:
-            taken.append(self._take_next(self._queues[queue]))
-            self._queues[queue] = self._queues.pop(queue)  # the last one next time
-        for queue, count in self._order.portions(waiting, most):
-            heads = self._queues[queue]
-            taken.extend(self._take_next(heads) for _ in range(count) if heads)
+            taken += self._taken_of(queue, 1)
+            if queue in self._queues:
+                self._queues[queue] = self._queues.pop(queue)  # the last one next time
+        old = [queue for queue in self._ring if queue in queues]
+        new = [queue for queue in queues if queue not in {*turns, *old}]
+        self._room = QUANTUM if old and new else min(self._room + 1, most)
+        left = most
+        for queue in new:
+            found = self._taken_of(queue, min(QUANTUM, left - QUANTUM if old else left))
+            left -= len(found)
+            taken += found
+        left = min(left, self._room)
+        ring = deque((queue, self._ring.get(queue, QUANTUM)) for queue in (*old, *new) if queue in self._queues)
+        while ring and left:
+            queue, of_turn = ring.popleft()
+            found = self._taken_of(queue, min(of_turn, left))
+            left -= len(found)
+            taken += found
+            if queue in self._queues:
+                if len(found) == of_turn:
+                    ring.append((queue, QUANTUM))
+                else:
+                    ring.appendleft((queue, of_turn - len(found)))
+        self._ring = dict(ring)
+        return taken
+
+    def _taken_of(self, queue: str, most: int) -> list[tuple[str, Inbox]]:
+        """Take up to `most` requests of a queue, in order of names."""
+        heads, taken = self._queues[queue], list[tuple[str, Inbox]]()
+        while heads and len(taken) < most:
+            taken.append(self._take_next(heads))
+        if not heads:
+            del self._queues[queue]
         return taken
 
     @staticmethod
@@ -298,13 +312,17 @@ class Spool:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.complain(inbox, f"{inbox.folder}/ or replies/ is no folder that the host may open: {_what_now(error)}")
+            self._complain(inbox, error)
             return None
         inbox.complaint = None
         return opened
 
-    def complain(self, inbox: Inbox, why: str) -> None:
+    def _complain(self, inbox: Inbox, error: OSError) -> None:
         """Log once why an inbox is not served."""
+        what = str(error.strerror)
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            what += "; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
+        why = f"{inbox.folder}/ or replies/ is a link, or no folder that the host may open: {what}"
         if inbox.complaint != why:
             inbox.complaint = why
             log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)
@@ -346,72 +364,7 @@ class Spool:
 
 
 def _names_of(folder: str) -> Iterator[str]:
-    """Return the names in a folder that is not a link, read lazily. Raises OSError, also while they are read."""
-    with closing_fd(open_folder(folder)) as fd:
-        entries = os.scandir(fd)  # the iterator duplicates the descriptor
-    return _drain(entries)
-
-
-def _drain(entries: AbstractContextManager[Iterator[os.DirEntry[str]]]) -> Iterator[str]:
-    with entries as found:
-        for entry in found:
+    """Yield the names in a folder that is not a link. Raises OSError."""
+    with closing_fd(open_folder(folder)) as fd, os.scandir(fd) as entries:
+        for entry in entries:
             yield entry.name
-
-
-def _what_now(error: OSError) -> str:
-    """Return what failed in words, with advice if the inbox is not the cause."""
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"{error.strerror}; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
-    return str(error.strerror)
-
-
-QUANTUM: Final = 8  # requests that a queue gets per turn, and those of busy queues in a batch with new ones
-
-
-class RoundRobin:
-    """Chooses batches. New queues (empty after the last batch) come first; busy queues share the rest of the batch.
-
-    The number of requests that busy queues may have in a batch grows by one with each batch, and falls to `QUANTUM`
-    when a new queue comes. So a backlog is served in long batches, and a quiet sender waits for short ones only. While
-    new queues keep coming, every second batch is theirs alone.
-    """
-
-    def __init__(self) -> None:
-        self._ring: dict[str, int] = {}
-        """Queues that had requests left after the last batch, the next one first -> requests left of their turn."""
-        self._room = QUANTUM
-        self._is_of_new = False
-
-    def portions(self, waiting: Mapping[str, int], most: int) -> list[tuple[str, int]]:
-        """Return queues and how many requests to take of each, in this order; one may come several times.
-
-        Args:
-            waiting: queue -> requests in it, at least one.
-            most: requests in the batch at most.
-        """
-        old = [queue for queue in self._ring if queue in waiting]
-        new = [queue for queue in waiting if queue not in self._ring]
-        self._room = QUANTUM if old and new else min(self._room + 1, most)
-        left = dict(waiting)
-        portions: list[tuple[str, int]] = []
-        room = max(1, most - QUANTUM) if old else most
-        for queue in new:
-            if count := min(QUANTUM, left[queue], room):
-                portions.append((queue, count))
-                left[queue] -= count
-                room -= count
-        self._is_of_new = bool(old and new) and not self._is_of_new
-        room = 0 if self._is_of_new else min(self._room, most - sum(count for _, count in portions))
-        ring = deque((queue, self._ring.get(queue, QUANTUM)) for queue in (*old, *new) if left[queue])
-        while ring and room:
-            queue, of_turn = ring.popleft()
-            count = min(of_turn, left[queue], room)
-            portions.append((queue, count))
-            left[queue] -= count
-            room -= count
-            if left[queue] and count == of_turn:
-                ring.append((queue, QUANTUM))
-            elif left[queue]:
-                ring.appendleft((queue, of_turn - count))
-        self._ring = dict(ring)
-        return portions

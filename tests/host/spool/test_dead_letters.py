@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import stat
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.spool import dead_letters
 from honeybadger_host.spool.dead_letters import DeadLetters, drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.text.time_stamps import parse_time
@@ -159,8 +162,8 @@ def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
 
 
 def _bury_in(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
-    dead_letters = DeadLetters(home / "data" / "dead")
-    dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", size=size)
+    letters = DeadLetters(home / "data" / "dead")
+    letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", size=size)
 
 
 @pytest.fixture
@@ -201,14 +204,14 @@ def test_a_retried_letter_returns_under_its_name(home: Path, requests: Path) -> 
 
 
 def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -> None:
-    dead_letters, inbox = DeadLetters(home / "data" / "dead"), Inbox("main", "alice", str(requests.parent))
+    letters, inbox = DeadLetters(home / "data" / "dead"), Inbox("main", "alice", str(requests.parent))
     is_over = threading.Event()
 
     def serve() -> None:
         while not is_over.is_set():
             with contextlib.suppress(FileNotFoundError):
                 data = (requests / "a.json").read_bytes()
-                dead_letters.bury(inbox, "a.json", data, "because")
+                letters.bury(inbox, "a.json", data, "because")
                 (requests / "a.json").unlink()
 
     serving = threading.Thread(target=serve)
@@ -223,6 +226,47 @@ def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -
         is_over.set()
         serving.join()
     assert sorted(os.listdir(home / "data" / "dead" / "main" / "alice")) == ["a.json", "a.reason.json"]
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", range(1, 8))
+def test_a_retry_killed_at_any_step_loses_nothing(
+    home: Path, requests: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    steps = itertools.count(1)
+
+    def killed_before(act: Callable[..., object]) -> Callable[..., object]:
+        def killed(*args: object, **named: object) -> object:
+            if next(steps) == step:
+                raise Killed
+            return act(*args, **named)
+
+        return killed
+
+    _bury_in(home, "a.json", b"kept")
+    for where, name in ((dead_letters, "replace"), (dead_letters, "drop_dead"), (os, "rename")):
+        monkeypatch.setattr(where, name, killed_before(getattr(where, name)))
+    (letter,) = list_dead(home)
+    with pytest.raises(Killed):
+        retry_dead(home, letter)
+    monkeypatch.undo()
+    found = [letter.data for letter in list_dead(home)] + [path.read_bytes() for path in requests.glob("*.json")]
+    assert set(found) == {b"kept"}
+    for letter in list_dead(home):
+        retry_dead(home, letter)
+    assert (requests / "a.json").read_bytes() == b"kept"
+    assert list(list_dead(home)) == []
+
+
+def test_a_letter_that_cannot_be_put_back_is_kept(home: Path, requests: Path) -> None:
+    _bury_in(home, "a.json", b"kept")
+    (requests / "a.json").mkdir()
+    with pytest.raises(HostError, match=r"cannot put main/alice/a back: .*; it is main/alice/.* now"):
+        retry_dead(home, find_dead(home, "main/alice/a"))
+    assert [letter.data for letter in list_dead(home)] == [b"kept"]
 
 
 @pytest.mark.parametrize(
