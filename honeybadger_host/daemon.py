@@ -180,7 +180,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                         tasks.start_soon(member.raise_when_lost)
                         tasks.start_soon(_end_when_moved, member, stopping)
                     await stopping.wait()
-                    host.pipeline.stop_accepting()
+                    host.pipeline.turn_queue.stop()
                     if member is None or member.stopping.is_set():
                         notify("STOPPING=1")
                     await _shut_down(host)

@@ -37,7 +37,7 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, identity_of
-from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox, open_box
+from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox, OpenInbox, open_box
 from honeybadger_host.spool.rate_limits import BURST_SECONDS, Buckets
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
@@ -141,7 +141,7 @@ class _Lying:
     def close(self, *, is_begun: bool) -> None:
         if self._opened is not None:
             if not is_begun:
-                self._opened.remove_stream(self.request_id)
+                self._opened.remove_reply(f"{self.request_id}{STREAM}")
             self._opened.close()
             self._opened = None
 

@@ -82,7 +82,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
-        "boxes": len(host.spool.inboxes),
+        "boxes": len(host.spool.senders_inboxes),
         "pending": host.spool.pending,
         "turns": {
             "running": host.pipeline.turn_queue.running,
@@ -161,7 +161,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 
 def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
     """Return the members of the status that take a look at every group. Raises JournalError, WorldFailed."""
-    boxes = [one for inbox in list(host.spool.inboxes.values()) for one in inbox.both]
+    boxes = [*host.spool.inboxes.values()]
     return {
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
         "unanswered": _unanswered(boxes),

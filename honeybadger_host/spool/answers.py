@@ -6,33 +6,22 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import structlog
 
-from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import Changing, NotRegular
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
-from honeybadger_host.spool.inbox import OpenInbox
+from honeybadger_host.spool.inbox import STREAM, OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
-from honeybadger_host.spool.request import Answered, Decided, QueuedRequest, Refused
+from honeybadger_host.spool.request import QueuedRequest
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
-
-
-class _Ending(NamedTuple):
-    """The answer to a request, and its line in the log."""
-
-    reply: bytes
-    outcome: str
-    seq: int | None = None
-    why: str | None = None
 
 
 @dataclass(slots=True)
@@ -82,14 +71,12 @@ class Answers:
 
     def reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Answer and remove one request. If the reply cannot be written, the request stays and is tried again."""
-        inbox = request.inbox
-        refused = request.state if isinstance(request.state, Refused) else None
-        ending = _ending(request)
+        inbox, answered = request.inbox, request.answered
         self.passed("answering")
         try:
-            if refused is not None and refused.dead_reason is not None:
-                self._bury(opened, request, refused.dead_reason)
-            opened.reply(request.name, ending.reply)
+            if answered.dead_reason is not None:
+                self._bury(opened, request, answered.dead_reason)
+            opened.reply(request.name, answered.reply)
         except OSError as error:
             inbox.reply_fault = error.strerror
             self.counters.note_error(f"reply to {request.stem}: {error.strerror}")
@@ -105,16 +92,16 @@ class Answers:
             return
         inbox.reply_fault = None
         self.passed("replied")
-        if inbox.front is not None:
-            opened.remove_stream(request.stem)
-        if refused is not None and refused.is_cut_short:
+        if inbox.is_turns:
+            opened.remove_reply(f"{request.stem}{STREAM}")
+        if answered.is_cut_short:
             self.journal.forget_turn(request.turn)  # sent again, it starts over
         if opened.remove(request.name, request.signature):
             inbox.release(request.name)
         else:
             self._try_again(request)  # it has a receipt, or changed nothing
         self.passed("unlinked")
-        self._note_answered(request, ending)
+        self._note_answered(request)
 
     def _try_again(self, request: QueuedRequest) -> None:
         """Let a request that stays in its inbox be taken later; the pause doubles, up to a minute."""
@@ -124,20 +111,19 @@ class Answers:
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
         """Answer a change that the host itself asked for. Event loop."""
-        ending = _ending(request)
-        self._note_answered(request, ending)
-        answer_to(ending.reply)
+        self._note_answered(request)
+        answer_to(request.answered.reply)
 
-    def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
-        seconds = time.monotonic() - request.received
-        self.counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
+    def _note_answered(self, request: QueuedRequest) -> None:
+        answered, seconds = request.answered, time.monotonic() - request.received
+        self.counters.answered(request.type, answered.outcome, None if request.has_run else seconds)
         self.request_log.add(
             **request.named,
             type=request.type,
-            outcome=ending.outcome,
-            seq=ending.seq,
+            outcome=answered.outcome,
+            seq=answered.seq,
             ms=round(seconds * 1000, 2),
-            why=ending.why,
+            why=answered.why,
         )
 
     def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
@@ -159,26 +145,3 @@ class Answers:
         with contextlib.closing(opened):
             self.reply(opened, request)
         self.request_log.flush()
-
-
-def _ending(request: QueuedRequest) -> _Ending:
-    match request.state:
-        case Refused(refusal=refusal):
-            clean = _without_secrets(refusal)
-            return _Ending(wire.dump_error(request.stem, clean), str(clean.code), why=clean.message)
-        case Decided() as decided:
-            return _Ending(decided.reply, "ok", decided.seq)
-        case Answered() as answered:
-            return _Ending(answered.reply, answered.outcome)
-        case _:
-            raise AssertionError(f"{request.stem} has no answer")
-
-
-def _without_secrets(refusal: Refusal) -> Refusal:
-    """Return the refusal with credentials redacted: a member's name may look like one."""
-    return Refusal(
-        refusal.code,
-        redact_line(refusal.message),
-        field=None if refusal.field is None else redact_line(refusal.field),
-        retry_after_seconds=refusal.retry_after_seconds,
-    )

@@ -17,7 +17,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, Change, FileWritten
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from honeybadger_host.spool.answers import Answers
-from honeybadger_host.spool.request import Decided, QueuedRequest, Refused
+from honeybadger_host.spool.request import QueuedRequest
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class BatchWriter:
     stopping: threading.Event
     _full_since: float | None = None
 
-    def commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
+    def commit_and_project(self, changing: Sequence[QueuedRequest]) -> Sequence[Change]:
         """Return the changes that were committed."""
         journal, refuse = self.answers.journal, self.answers.refuse_for_world
         at = journal.last_at = max(journal.last_at, time.time_ns() // 1_000_000)
@@ -49,7 +49,8 @@ class BatchWriter:
         # File -> why a change of it was refused. Later changes of the batch that build on it are refused, too.
         spoiled: dict[str, WorldFailed] = {}
         batch = self.projections.batch()
-        for request, decided in decisions:
+        for request in changing:
+            decided = request.answered
             try:
                 for change in decided.changes:
                     for file in _built_upon(change) if spoiled else ():
@@ -73,8 +74,8 @@ class BatchWriter:
         try:
             self._commit(rows, receipts, ended)
         except WorldFailed as error:
-            for request, _ in decisions:
-                if not isinstance(request.state, Refused):
+            for request in changing:
+                if request.answered.changes:  # else it is refused
                     refuse(request, error)
             return ()
         self.answers.passed("committed")

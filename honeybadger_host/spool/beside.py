@@ -21,7 +21,7 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
-from honeybadger_host.spool.inbox import Inbox
+from honeybadger_host.spool.inbox import Inbox, turns_queue
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
@@ -64,7 +64,8 @@ class Beside:
     def busy(self) -> set[str]:
         """The queues from which nothing is taken now. Any thread."""
         queries = dict(self._queries)  # in one step: the event loop changes it meanwhile
-        return {group for group, count in queries.items() if count >= _BUSY_QUERIES} | {*self._turn_queue.busy}
+        turns = {turns_queue(group) for group in self._turn_queue.groups}  # their next turn waits for the one before
+        return turns | {group for group, count in queries.items() if count >= _BUSY_QUERIES}
 
     @property
     def is_waiting(self) -> bool:
@@ -79,7 +80,7 @@ class Beside:
         """
         match asking.handler:
             case TurnHandler() as turn:
-                scope = self._turn_queue.enter(asking.asked, has_lane=request.is_turn)
+                scope = self._turn_queue.enter(asking.asked, has_lane=request.inbox.is_turns)
                 tasks.start_soon(self._run_turn, request, asking, turn, scope)
             case QueryHandler() as query:
                 self._queries[request.inbox.group] += 1
@@ -138,7 +139,7 @@ class Beside:
         """Run one turn, whose lane is taken, and pass it back to the pipeline. If cancelled, it stays in its inbox."""
         with scope:
             try:
-                inbox = request.inbox if request.is_turn else None
+                inbox = request.inbox if request.inbox.is_turns else None
                 asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
             except Refusal as refusal:
                 request.refuse(refusal)

@@ -125,7 +125,7 @@ class DeadLetters:
                 break
         at = time_stamp(datetime.now(UTC))
         reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
-        if inbox.front is not None:
+        if inbox.is_turns:
             reason["box"] = inbox.folder
         if data is not None:
             replace(path, data, is_durable=False)

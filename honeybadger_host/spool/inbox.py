@@ -37,7 +37,7 @@ def turns_queue(group: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Inbox:
-    """One sender's folder and what the host knows of its requests.
+    """One sender's `requests/` or `turns/`, and what the host knows of the files in it.
 
     Args:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
@@ -67,26 +67,21 @@ class Inbox:
     room: int = 0
     over: set[str] = field(default_factory=set)
     folder: str = REQUESTS
-    """The folder of its files: `requests`, or `turns` in the inbox of turns that belongs to its `front`."""
-    front: Inbox | None = None
-    turns: Inbox | None = None
+    """The folder of its files: `requests` or `turns`."""
     requests: str = field(init=False)
     """Path of the folder with its files."""
 
     def __post_init__(self) -> None:
         self.requests = f"{self.path}/{self.folder}"
-        if self.front is None:
-            self.turns = Inbox(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
+
+    @property
+    def is_turns(self) -> bool:
+        return self.folder == TURNS
 
     @property
     def queue(self) -> str:
         """The queue its files wait in: the requests of a group, or its turns."""
-        return self.group if self.front is None else turns_queue(self.group)
-
-    @property
-    def both(self) -> tuple[Inbox, ...]:
-        """The inbox and that of its turns."""
-        return (self,) if self.turns is None else (self, self.turns)
+        return turns_queue(self.group) if self.is_turns else self.group
 
     def release(self, name: str) -> None:
         """Forget a file that was taken: if it is still there, the next listing finds it. Any thread."""
@@ -145,17 +140,12 @@ class OpenInbox:
         _give(fd, self.inbox.uid)
         return fd
 
-    def remove_stream(self, stem: str) -> None:
-        """Remove a turn's stream; if that fails, the expiry of replies removes it later."""
-        with contextlib.suppress(OSError):
-            os.unlink(f"{stem}{STREAM}", dir_fd=self.replies_fd)
-
     def read_reply(self, name: str, max_bytes: int) -> bytes:
         """Return a reply, up to a byte more than `max_bytes`; see `files.read_incoming`."""
         return read_incoming(self.replies_fd, name, max_bytes).data
 
     def remove_reply(self, name: str) -> None:
-        """Remove a reply; if that fails, the expiry of replies removes it later."""
+        """Remove a reply, or the stream of a turn; if that fails, the expiry of replies removes it later."""
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=self.replies_fd)
 

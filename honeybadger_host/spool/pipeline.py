@@ -33,7 +33,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, WaitingHandler
 from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.served import Served
@@ -42,8 +42,8 @@ from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
-from honeybadger_host.spool.rate_limits import Limiter, LimitName, over_pending
-from honeybadger_host.spool.request import Answered, Asking, Decided, Over, QueuedRequest, RequestBatch, RequestReader
+from honeybadger_host.spool.rate_limits import Limiter
+from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 
 log = structlog.get_logger()
@@ -51,6 +51,7 @@ log = structlog.get_logger()
 # Maximum number of requests in a commit: more gain 3 %, and make new requests wait longer. Each may be of
 # another inbox, with two descriptors, and 1024 are all that a process may have by default.
 BATCH_REQUESTS = 128
+REPEATED = "repeated"  # the outcome of a request that was done before
 
 
 class Pipeline:
@@ -89,7 +90,6 @@ class Pipeline:
         self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake)
         self._ready: list[QueuedRequest] = []
         """Turns that ran, and changes that the host itself asked for: to be decided in the next batches."""
-        self._is_accepting = True
         self.ended = anyio.Event()
         """Set after `stop`, when all requests that were taken are answered."""
 
@@ -109,11 +109,6 @@ class Pipeline:
         self._spool.mark(f"{inbox_path}/{REQUESTS}")
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.wake)
-
-    def stop_accepting(self) -> None:
-        """Take only requests of groups with a turn under way: its tools need them. `stop` follows."""
-        self._is_accepting = False
-        self.turn_queue.stop()
 
     def stop(self) -> None:
         """Take no more requests; `run` returns when all that were taken are written and answered."""
@@ -227,7 +222,6 @@ class Pipeline:
                     over = self._decide(received)
                     if not all(isinstance(request.state, Asking) for request in received.requests):
                         await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
-            is_only_asked = all(map(_is_query, received.requests))
             for request in received.requests:
                 if isinstance(request.state, Asking):
                     self._beside.begin(request, request.state, tasks, waiting)
@@ -236,8 +230,6 @@ class Pipeline:
                 elif request.has_run:
                     self.turn_queue.leave(request.turn)
             self.turn_queue.let_in(self._spool.has_turn)
-            if is_only_asked and not self._spool.has_more and not self._event.is_set():
-                break  # nothing was written and nothing has come: no look on a thread
             if over and over == len(received.requests):
                 # Pause for as long as the pass took: a host that refuses a flood without a pause is late for others.
                 with anyio.move_on_after(time.monotonic() - begun):
@@ -250,7 +242,7 @@ class Pipeline:
         now = time.monotonic()
         self._spool.look(now)
         has_more = self._spool.go_on(now)
-        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._beside.busy, most_turns=self.turn_queue.room)
         ready = self._ready[:BATCH_REQUESTS]
         del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
         if not taken and not ready:
@@ -277,11 +269,6 @@ class Pipeline:
             raise
         return received
 
-    def _busy(self) -> set[str]:
-        """Return the queues from which nothing is taken now."""
-        busy = self._beside.busy
-        return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
-
     def _open(self, received: RequestBatch, inbox: Inbox) -> OpenInbox | None:
         """Open an inbox, once per batch; None if that is impossible now."""
         if inbox not in received.opened:
@@ -300,7 +287,7 @@ class Pipeline:
             for request, asking in asked:
                 match done.get(request.stem):
                     case (digest, reply) if digest == asking.asked.digest:
-                        request.state = Answered(reply, "repeated")
+                        request.state = Answered(reply, REPEATED)
                     case (_, _):
                         taken = "another request of this sender had this id: use a new id"
                         request.refuse(Refusal("conflict", taken, field="id"))
@@ -312,43 +299,33 @@ class Pipeline:
         now, over = datetime.now(UTC), 0
         for request in received.requests:
             is_new = not request.has_run and request.answer_to is None
-            if isinstance(request.state, Answered):
-                continue
-            if is_new and self._is_over(request):
+            is_repeated = isinstance(request.state, Answered) and request.state.outcome == REPEATED
+            if is_new and not is_repeated and self._is_over(request):
                 over += 1
-                continue
             match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
-                    outcome = None
                     with self._answers.refusing(request):
                         outcome = handler.decide(asking.asked, asking.prepared, now)
-                    if outcome is not None:
-                        seq = self._apply(outcome.changes)
-                        reply = wire.dump_reply(request.stem, outcome.result, seq)
-                        request.state = Decided(outcome.changes, seq, asking.asked.digest, reply)
+                    if request.state is not asking:
+                        continue
+                    seq = None
+                    if outcome.changes:
+                        self._unit.apply(outcome.changes)  # later decisions see them
+                        self._journal.next_seq += len(outcome.changes)
+                        seq = self._journal.next_seq - 1
+                    reply = wire.dump_reply(request.stem, outcome.result, seq)
+                    digest = asking.asked.digest
+                    request.state = Answered(reply, seq=seq, changes=outcome.changes, digest=digest)
         return over
-
-    def _apply(self, changes: Sequence[Change]) -> int | None:
-        """Give changes their numbers and show them to later decisions; return the last number, None without changes."""
-        if not changes:
-            return None
-        self._unit.apply(changes)
-        self._journal.next_seq += len(changes)
-        return self._journal.next_seq - 1
 
     def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over."""
         inbox, now = request.inbox, time.monotonic()
-        if isinstance(request.state, Over):
-            over: tuple[LimitName, Refusal] | None = over_pending()
-        else:
-            over = self.limiter.admit(inbox.group, inbox.sender, now)
+        over = self.limiter.admit(inbox.group, inbox.sender, now, is_pending=request.state is None)
         if over is None:
             return False
         limit, refusal = over
         request.refuse(refusal)
-        self.limiter.hits[limit] += 1
-        self.limiter.reached_at[f"{inbox.group}/{inbox.sender}: {limit}"] = now
         if self._answers.throttle.passes("limit", inbox.group, inbox.sender, limit) is not None:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True
@@ -357,11 +334,8 @@ class Pipeline:
 
     def _write(self, received: RequestBatch) -> None:
         """Commit the decided changes, write their files, and answer everything but queries."""
-        changing = [
-            (request, decided)
-            for request in received.requests
-            if isinstance(decided := request.state, Decided) and decided.changes
-        ]
+        answered = [request for request in received.requests if isinstance(request.state, Answered)]
+        changing = [request for request in answered if request.answered.changes]
         written: Sequence[Change] = ()
         try:
             if changing:
@@ -369,15 +343,11 @@ class Pipeline:
         finally:
             self._unit.end_batch(written)
         self.passed("projected")
-        for request in received.requests:
-            if not isinstance(request.state, Asking) and request.answer_to is None:
+        for request in answered:
+            if request.answer_to is None:
                 opened = self._open(received, request.inbox)
                 if opened is None:  # its file is found again with the folder, and gets this answer
                     request.inbox.release(request.name)
                 else:
                     self._answers.reply(opened, request)
         self._answers.request_log.flush()
-
-
-def _is_query(request: QueuedRequest) -> bool:
-    return isinstance(request.state, Asking) and isinstance(request.state.handler, QueryHandler)

@@ -70,23 +70,23 @@ class Limiter:
         self._per_second = per_second
         self._buckets = Buckets(per_second, per_second * BURST_SECONDS)
 
-    def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
-        """Take a token of the sender and return None, or return the limit and the refusal if there is none."""
-        if not (seconds := self._buckets.take((group, sender), now)):
+    def admit(
+        self, group: str, sender: str, now: float, *, is_pending: bool = False
+    ) -> tuple[LimitName, Refusal] | None:
+        """Take a token of the sender and return None, or count and return the limit it is over, and the refusal.
+
+        Args:
+            is_pending: the request waits behind too many others of its sender.
+        """
+        limit: LimitName = "pending" if is_pending else "rate"
+        if is_pending:
+            seconds, why = RETRY_SECONDS, f"more than {PENDING_FILES} requests of this sender wait"
+        elif seconds := self._buckets.take((group, sender), now):
+            why = f"{sender} sends more than {self._per_second:g} requests a second (limits.requests_per_second)"
+        else:
             return None
-        why = f"{sender} sends more than {self._per_second:g} requests a second (limits.requests_per_second)"
-        return "rate", _refusal(why, seconds)
-
-
-def over_pending() -> tuple[LimitName, Refusal]:
-    """Return the limit and the refusal of a request that waits behind too many others of its sender."""
-    return "pending", _refusal(f"more than {PENDING_FILES} requests of this sender wait", RETRY_SECONDS)
-
-
-def _refusal(why: str, seconds: float) -> Refusal:
-    seconds = max(0.001, math.ceil(seconds * 1000) / 1000)
-    return Refusal(
-        "rate_limited",
-        f"{why}; nothing was changed: wait {seconds:g} s, then send it again",
-        retry_after_seconds=seconds,
-    )
+        self.hits[limit] += 1
+        self.reached_at[f"{group}/{sender}: {limit}"] = now
+        seconds = max(0.001, math.ceil(seconds * 1000) / 1000)
+        why = f"{why}; nothing was changed: wait {seconds:g} s, then send it again"
+        return limit, Refusal("rate_limited", why, retry_after_seconds=seconds)

@@ -79,7 +79,7 @@ class ReplyRetention:
         count = 0
         removes_temporary = was_watched_for(TMP_KEPT_SECONDS)
         seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
-        for inbox in list(self._spool.inboxes.values()):
+        for inbox in self._spool.senders_inboxes:
             if removes_temporary:
                 count += _remove(inbox.path, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
             expired, trimmed = _remove(
@@ -93,7 +93,7 @@ class ReplyRetention:
 
     def _torn(self) -> Iterator[tuple[Inbox, list[str]]]:
         """Yield inboxes with torn replies, and the names of these replies."""
-        for inbox in list(self._spool.inboxes.values()):
+        for inbox in self._spool.senders_inboxes:
             names: list[str] = []
             with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
                 for file in _lying(fd, inbox.path):

@@ -9,7 +9,7 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
 
@@ -24,6 +24,7 @@ from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
+from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
 
@@ -48,49 +49,27 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A request that cannot be served.
+class Answered:
+    """A request with its answer. With changes, it is done when these are committed, and refused when they cannot be.
 
     Args:
+        reply: the bytes of the answer.
+        outcome: `ok`, `repeated` if it was done before, or the code of a refusal.
+        why: the message of a refusal.
+        seq: number of its last change; None when there are none.
+        digest: of the request's bytes, if it has changes.
         dead_reason: its bytes go to the dead letters, for this reason.
         is_cut_short: it is a turn that is not tried again.
     """
 
-    refusal: Refusal
-    dead_reason: str | None = None
-    is_cut_short: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A change that its handler decided; it is done when it is committed, and refused when it cannot be.
-
-    Args:
-        seq: number of its last change; None when there are none.
-        reply: the bytes of the answer.
-    """
-
-    changes: Sequence[Change]
-    seq: int | None
-    digest: bytes
-    reply: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A query that was answered, or a request that was done before."""
-
     reply: bytes
     outcome: str = "ok"
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """A request over the limit of its inbox, which was not read."""
-
-
-# Asking becomes one of the next three; Decided may still become Refused.
-State: TypeAlias = Asking | Refused | Decided | Answered | Over
+    why: str | None = None
+    seq: int | None = None
+    changes: Sequence[Change] = ()
+    digest: bytes = b""
+    dead_reason: str | None = None
+    is_cut_short: bool = False
 
 
 @dataclass(slots=True)
@@ -100,6 +79,7 @@ class QueuedRequest:
     Args:
         stem: the file's name without `.json`, printable.
         first_seen: when its file was first looked at, monotonic seconds.
+        state: None: it is over the limit of its inbox, and was not read.
         owner: uid of its file, if it is not that of the inbox.
         signature: of the file, whether it could be read or not.
         has_run: it was done outside the batches: a turn that has run, or a request that waited.
@@ -111,7 +91,7 @@ class QueuedRequest:
     stem: str
     received: float
     first_seen: float
-    state: State = field(default_factory=Over)
+    state: Asking | Answered | None = None
     type: str = "?"
     data: bytes | None = None
     size: int = 0
@@ -121,14 +101,15 @@ class QueuedRequest:
     answer_to: Callable[[bytes], object] | None = None
 
     @property
-    def is_turn(self) -> bool:
-        """Return whether it came through `turns/`."""
-        return self.inbox.front is not None
-
-    @property
     def turn(self) -> TurnKey:
         """Return its name in the journal if it is a turn."""
         return TurnKey(self.inbox.group, self.inbox.sender, self.stem)
+
+    @property
+    def answered(self) -> Answered:
+        """Return its answer, which it has."""
+        assert isinstance(self.state, Answered), self.stem  # noqa: S101
+        return self.state
 
     @property
     def named(self) -> dict[str, str]:
@@ -136,7 +117,12 @@ class QueuedRequest:
         return {"group": self.inbox.group, "sender": self.inbox.sender, "id": self.stem}
 
     def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> QueuedRequest:
-        self.state = Refused(refusal, dead_reason, is_cut_short)
+        """Answer it with a refusal, without credentials: a member's name may look like one."""
+        why = redact_line(refusal.message)
+        field_name = None if refusal.field is None else redact_line(refusal.field)
+        clean = Refusal(refusal.code, why, field=field_name, retry_after_seconds=refusal.retry_after_seconds)
+        reply = wire.dump_error(self.stem, clean)
+        self.state = Answered(reply, clean.code, why, dead_reason=dead_reason, is_cut_short=is_cut_short)
         return self
 
 
@@ -154,26 +140,19 @@ class RequestBatch:
                 opened.close()
 
 
-class _NotYet(Exception):
-    """A file to read again later.
+class _Unserved(Exception):
+    """A file that becomes a dead letter, or is read again first.
 
     Args:
-        else_why: the fault of a file that stays as it is; None: it is read again without end.
+        why: the reason; empty: it is read again without end.
+        again_in: seconds until it is read again, if it was found less than `UNFINISHED_SECONDS` ago; None: it is not.
         is_linked: it has several names.
     """
 
-    def __init__(self, else_why: str | None, again_in: float = _LOOK_AGAIN_SECONDS, *, is_linked: bool = False) -> None:
-        self.else_why = else_why
-        self.again_in = again_in
-        self.is_linked = is_linked
-
-
-class _Unserved(Exception):
-    """A file that becomes a dead letter, and why."""
-
-    def __init__(self, code: wire.ErrorCode, why: str) -> None:
-        super().__init__(why)
-        self.code = code
+    def __init__(
+        self, why: str, code: wire.ErrorCode = "invalid", *, again_in: float | None = None, is_linked: bool = False
+    ) -> None:
+        self.why, self.code, self.again_in, self.is_linked = why, code, again_in, is_linked
 
 
 @dataclass(slots=True)
@@ -211,88 +190,73 @@ class RequestReader:
             inbox.release(name)
             self.counters.vanished += 1
             return None
-        except _NotYet as error:
-            if error.else_why is None or now - first_seen < UNFINISHED_SECONDS:
+        except _Unserved as error:
+            request.signature = request.signature or opened.look(name)
+            is_old = error.why and now - first_seen >= UNFINISHED_SECONDS
+            if error.again_in is not None and not is_old:
                 inbox.wait_for(name, first_seen, now + error.again_in)
                 return None
             if error.is_linked and request.signature is not None:
-                self._refuse_other_names(request.signature, now)
-            return _dead(request, "invalid", error.else_why)
-        except _Unserved as error:
-            return _dead(request, error.code, str(error))
+                # Refuse its other names: when this one is removed, it looks like a file with a single name.
+                self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
+                key = request.signature.inode, request.signature.mtime_ns
+                self._refused_links[key] = now + _LINK_REFUSED_SECONDS
+            request.refuse(Refusal(error.code, error.why), dead_reason=error.why)
         except Refusal as refusal:
             request.refuse(refusal)
         return request
 
     def _load(self, opened: OpenInbox, request: QueuedRequest) -> None:
-        """Read the file and check all but its text. Raises FileNotFoundError, _NotYet, _Unserved."""
+        """Read the file and check all but its text. Raises FileNotFoundError, _Unserved."""
         inbox, name, most = request.inbox, request.name, rate_limits.MAX_REQUEST_BYTES
         try:
             incoming = opened.read(name, most)
         except FileNotFoundError:
             raise
-        except (Changing, NotRegular, OSError) as error:
-            request.signature = opened.look(name)
-            raise self._unread(request, error) from None
+        except Changing:
+            why = f"{name!a} changes all the time: rename into the box what is finished"
+            raise _Unserved(why, again_in=_LOOK_AGAIN_SECONDS) from None
+        except NotRegular as error:
+            raise _Unserved(f"{name!a} is {error}, a request is a regular file: it was not read") from None
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+                raise _Unserved(f"{name!a} cannot be read: {error.strerror}") from None
+            self.counters.note_error(f"reading {request.stem}: {error.strerror}")
+            if (left_out := self.throttle.passes("read", inbox.path, error.errno)) is not None:
+                log.error(
+                    "pipeline.read_failed",
+                    group=inbox.group,
+                    sender=inbox.sender,
+                    name=ascii(name),
+                    error=error.strerror,
+                    left_out=left_out,
+                )
+            raise _Unserved("", again_in=rate_limits.RETRY_SECONDS) from None
         request.data = incoming.data if incoming.links <= 1 else None
         request.size, request.signature = incoming.size, incoming.signature
         if inbox.uid is not None and incoming.uid != inbox.uid:
             request.owner = incoming.uid
-            raise _Unserved(
-                "forbidden", f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner"
-            )
+            why = f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner"
+            raise _Unserved(why, "forbidden")
         if incoming.size > most:
-            raise _Unserved("too_large", f"the request has {incoming.size} bytes, the limit is {most}: send less")
+            raise _Unserved(f"the request has {incoming.size} bytes, the limit is {most}: send less", "too_large")
         if incoming.links > 1:  # link and unlink, as maildir delivers
-            raise _NotYet(_linked(name, f"{incoming.links} names"), is_linked=True)
+            raise _Unserved(_linked(name, f"{incoming.links} names"), again_in=_LOOK_AGAIN_SECONDS, is_linked=True)
         if self._refused_links.get((incoming.signature.inode, incoming.signature.mtime_ns), 0.0) > request.received:
             request.data = None
-            raise _Unserved("invalid", _linked(name, "2 names"))
+            raise _Unserved(_linked(name, "2 names"))
         if not REQUEST_ID.fullmatch(name[:-5]):
-            raise _Unserved(
-                "invalid", f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
-            )
-
-    def _refuse_other_names(self, signature: Signature, now: float) -> None:
-        """Refuse the other names of a file: when this one is removed, it looks like a file with a single name."""
-        self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
-        self._refused_links[signature.inode, signature.mtime_ns] = now + _LINK_REFUSED_SECONDS
-
-    def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
-        """Return what to raise for a file that could not be read."""
-        name = request.name
-        match error:
-            case Changing():
-                return _NotYet(f"{name!a} changes all the time: rename into the box what is finished")
-            case NotRegular():
-                return _Unserved("invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
-            case OSError(errno=errno.EMFILE | errno.ENFILE | errno.ENOMEM | errno.EIO):
-                self._say_unread(request, error)
-                return _NotYet(None, again_in=rate_limits.RETRY_SECONDS)
-            case _:
-                return _Unserved("invalid", f"{name!a} cannot be read: {error.strerror}")
-
-    def _say_unread(self, request: QueuedRequest, error: OSError) -> None:
-        inbox = request.inbox
-        self.counters.note_error(f"reading {request.stem}: {error.strerror}")
-        if (left_out := self.throttle.passes("read", inbox.path, error.errno)) is not None:
-            log.error(
-                "pipeline.read_failed",
-                group=inbox.group,
-                sender=inbox.sender,
-                name=ascii(request.name),
-                error=error.strerror,
-                left_out=left_out,
-            )
+            raise _Unserved(f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
 
     def _parse(self, request: QueuedRequest) -> None:
-        """Parse the bytes of a request and set its state to `Asking`. Raises _NotYet, _Unserved, Refusal."""
+        """Parse the bytes of a request and set its state to `Asking`. Raises _Unserved, Refusal."""
         assert request.data is not None  # noqa: S101  it was read
         try:
             envelope = wire.parse_request(request.data, request.stem)
         except NotARequest as error:
-            raise _NotYet(error.message) if error.is_unfinished else _Unserved("invalid", error.message) from None
-        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
+            again_in = _LOOK_AGAIN_SECONDS if error.is_unfinished else None
+            raise _Unserved(error.message, again_in=again_in) from None
+        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.inbox.is_turns else (wire.REQUEST_TYPES, TURN_TYPES)
         request.type = envelope.type if envelope.type in types else "unknown"
         inbox = request.inbox
         if inbox.group == GLOBAL_GROUP:
@@ -305,12 +269,12 @@ class RequestReader:
         if envelope.sender not in (None, inbox.sender):
             raise _forbidden("sender", f"sender must be {inbox.sender!r}: you are where you write")
         if envelope.type in others:
-            where, place = ("requests", TURNS) if request.is_turn else (TURNS, "requests")
+            where, place = ("requests", TURNS) if request.inbox.is_turns else (TURNS, "requests")
             raise Refusal("invalid", f"type {envelope.type} belongs into {where}/, this is {place}/", field="type")
         kind = types.get(envelope.type)
         if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
             raise _forbidden("type", f"only the operator may ask for {envelope.type}: see honeybadger-host --help")
-        is_refused = inbox.sender != OPERATOR or request.is_turn or envelope.type in _FOR_ITS_AGENTS
+        is_refused = inbox.sender != OPERATOR or request.inbox.is_turns or envelope.type in _FOR_ITS_AGENTS
         if is_refused and (went := self.moved(inbox.group)) is not None:
             raise Refusal("not_found", went, field="group")
         if (why_not := self.forbids(inbox.sender, envelope.type)) is not None:
@@ -334,7 +298,3 @@ def _forbidden(field: str, why: str) -> Refusal:
 
 def _linked(name: str, names: str) -> str:
     return f"{name!a} has {names} (hard links), it was not read: rename into the box"
-
-
-def _dead(request: QueuedRequest, code: wire.ErrorCode, why: str) -> QueuedRequest:
-    return request.refuse(Refusal(code, why), dead_reason=why)

@@ -52,9 +52,8 @@ class Spool:
         self._agents = agents
         self.listen: Callable[[str], None] = lambda folder: None
         """Called with a folder before it is listed: the watcher reports the next arrival again."""
-        self.inboxes: dict[str, Inbox] = {}
-        self._folders: dict[str, Inbox] = {}
-        """`requests/` and `turns/` of all senders."""
+        self.inboxes: Mapping[str, Inbox] = {}
+        """`requests/` and `turns/` of all senders, by their paths. Replaced, never changed."""
         self._marked: set[str] = set()
         self._is_everywhere = True
         self.looks = 0
@@ -76,36 +75,31 @@ class Spool:
     @property
     def pending(self) -> int:
         """Requests and turns listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in list(self._folders.values()))
+        return sum(len(inbox.names) for inbox in self.inboxes.values())
 
     @property
     def waiting_turns(self) -> int:
         """Turns listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in list(self._folders.values()) if inbox.folder == TURNS)
+        return sum(len(inbox.names) for inbox in self.inboxes.values() if inbox.is_turns)
+
+    @property
+    def senders_inboxes(self) -> list[Inbox]:
+        """The `requests/` of all senders. Any thread."""
+        return [inbox for inbox in self.inboxes.values() if not inbox.is_turns]
 
     @property
     def folders(self) -> list[str]:
         """The folders that are listed: `data/ipc`, its groups, and the `requests/` and `turns/` of all senders."""
-        return [*self._listings, *self._folders]
+        return [*self._listings, *self.inboxes]
 
     def is_listed(self, folder: str) -> bool:
         """Return whether a folder is the `requests/` or `turns/` of a sender. Any thread."""
-        return folder in self._folders
+        return folder in self.inboxes
 
     @property
     def has_unfinished(self) -> bool:
         """Return whether a file is still being written and will be looked at again. Any thread."""
-        return any(inbox.waiting for inbox in list(self._folders.values()))
-
-    @property
-    def has_more(self) -> bool:
-        """Return whether the next look or the next batch may find requests. Event loop, between two batches."""
-        return self._is_everywhere or bool(self._marked or self._long or self._queues)
-
-    @property
-    def queues(self) -> set[str]:
-        """The names of all queues; see `Inbox.queue`."""
-        return {*self._queues}
+        return any(inbox.waiting for inbox in self.inboxes.values())
 
     def has_turn(self, group: str) -> bool:
         return turns_queue(group) in self._queues
@@ -129,12 +123,12 @@ class Spool:
         begun = time.thread_time()
         marked = {self._marked.pop() for _ in range(len(self._marked))}  # other threads add meanwhile
         is_everywhere, self._is_everywhere = self._is_everywhere, False
-        known = self._folders
+        known = self.inboxes
         if is_everywhere or not marked <= known.keys():
             self.discover()
-        new = () if self._folders is known else self._folders.keys() - known.keys()
-        for folder in self._folders if is_everywhere else self._folders.keys() & {*marked, *new}:
-            inbox = self._folders[folder]
+        new = () if self.inboxes is known else self.inboxes.keys() - known.keys()
+        for folder in self.inboxes if is_everywhere else self.inboxes.keys() & {*marked, *new}:
+            inbox = self.inboxes[folder]
             if inbox.names or inbox in self._long:
                 self._marked.add(folder)  # listed when those are taken
             else:
@@ -154,39 +148,42 @@ class Spool:
         if len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen)):
             return  # the same lists as last time
         self._seen = seen
-        found: dict[str, tuple[str, str]] = {}
+        inboxes: dict[str, Inbox] = {}
         for group, senders in zip(groups, listings, strict=True):
             for sender in senders:
+                path = f"{self._ipc}/{group}/{sender}"
                 if self.senders is not None and not self._is_known(group, sender, agents):
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
-                found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
-        for path in [path for path in self.inboxes if path not in found]:
-            for inbox in self.inboxes.pop(path).both:
-                self._long.pop(inbox, None)
-                heads = [head for head in self._queues.pop(inbox.queue, ()) if head[2] is not inbox]
-                heapq.heapify(heads)
-                if heads:
-                    self._queues[inbox.queue] = heads
-        for path, (group, sender) in found.items():
-            if sender == OPERATOR:
-                uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
-            else:
-                uid = None if self.senders is None else self.senders.get((group, sender), os.geteuid())
-            if path not in self.inboxes:
-                self.inboxes[path] = Inbox(group, sender, path, uid)
-                log.info("inbox.found", group=group, sender=sender)
-            for inbox in self.inboxes[path].both:
-                inbox.uid = uid
-        self._folders = {one.requests: one for inbox in self.inboxes.values() for one in inbox.both}
+                if sender == OPERATOR:
+                    uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
+                else:
+                    uid = None if self.senders is None else self.senders.get((group, sender), os.geteuid())
+                if f"{path}/{REQUESTS}" not in self.inboxes:
+                    log.info("inbox.found", group=group, sender=sender)
+                for folder in (REQUESTS, TURNS):
+                    inbox = self.inboxes.get(f"{path}/{folder}") or Inbox(group, sender, path, folder=folder)
+                    inbox.uid = uid
+                    inboxes[inbox.requests] = inbox
+        for place in self.inboxes.keys() - inboxes.keys():
+            inbox = self.inboxes[place]
+            self._long.pop(inbox, None)
+            heads = [head for head in self._queues.pop(inbox.queue, ()) if head[2] is not inbox]
+            heapq.heapify(heads)
+            if heads:
+                self._queues[inbox.queue] = heads
+        self.inboxes = inboxes
 
     def _is_known(self, group: str, sender: str, agents: Container[str]) -> bool:
         """Return whether a sender is served in closed mode."""
         return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
     def _list(self, inbox: Inbox, now: float) -> None:
-        if inbox.complaint is not None and (opened := self.open(inbox)) is not None:  # mended
-            opened.close()
+        if inbox.complaint is not None:
+            opened = self.open(inbox)
+            if opened is None:
+                return
+            opened.close()  # it is mended
         try:
             status = os.stat(inbox.requests, follow_symlinks=False)
             if inbox.empty.holds(status):
@@ -322,7 +319,8 @@ class Spool:
         what = str(error.strerror)
         if error.errno in (errno.EMFILE, errno.ENFILE):
             what += "; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
-        why = f"{inbox.folder}/ or replies/ is a link, or no folder that the host may open: {what}"
+        folder = os.path.basename(error.filename if isinstance(error.filename, str) else inbox.requests)
+        why = f"{folder}/ is a link, or no folder that the host may open: {what}"
         if inbox.complaint != why:
             inbox.complaint = why
             log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)

@@ -21,7 +21,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import TurnKey, turn_name
-from honeybadger_host.spool.inbox import SUFFIX, Inbox, turns_queue
+from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.spool import Spool
 
 log = structlog.get_logger()
@@ -49,23 +49,6 @@ class _Running:
     def __post_init__(self) -> None:
         self.stop = Stop(self.answering, self.answering.cancel)
 
-    def is_meant(self, stop: StopAsked) -> bool:
-        """Return whether a stop is about this turn."""
-        asked = self.asked
-        return (
-            stop.sender in (None, asked.sender)
-            and stop.turn in (None, asked.request_id)
-            and (stop.turn is not None or stop.session in (None, asked.session))
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A turn that the host itself asks for and that waits for a lane."""
-
-    asked: Asked
-    may_begin: anyio.Event = field(default_factory=anyio.Event)
-
 
 class TurnQueue:
     """The turns under way, by group. Event loop.
@@ -83,8 +66,8 @@ class TurnQueue:
         self._running: dict[TurnKey, _Running] = {}
         self._lanes: dict[str, _Running] = {}
         """Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`."""
-        self._behind: list[_Waiting] = []
-        """Turns that the host itself asks for, in the order they came."""
+        self._behind: dict[TurnKey, tuple[Asked, anyio.Event]] = {}
+        """Turns that the host itself asks for, in the order they came; the event is set when one may begin."""
         self._taken_back: set[TurnKey] = set()
         """Turns that `stop_turn` is answering: they must not begin."""
         self._is_stopping = False
@@ -102,11 +85,6 @@ class TurnQueue:
         return list(self._lanes)
 
     @property
-    def busy(self) -> list[str]:
-        """The queues whose next turn waits for the one before. Any thread."""
-        return [turns_queue(group) for group in self.groups]
-
-    @property
     def running(self) -> int:
         return len(self._lanes)
 
@@ -122,15 +100,13 @@ class TurnQueue:
 
     async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
         """Wait for a lane behind the turns of people, and take it; see `let_in`."""
-        waiting = _Waiting(asked)
-        self._behind.append(waiting)
+        key, may_begin = key_of(asked), anyio.Event()
+        self._behind[key] = asked, may_begin
         try:
-            await waiting.may_begin.wait()
+            await may_begin.wait()
         except BaseException:
-            if waiting in self._behind:
-                self._behind.remove(waiting)
-            else:
-                self.leave(key_of(asked))
+            if self._behind.pop(key, None) is None:
+                self.leave(key)
             raise
         return self._lanes[asked.group].scope
 
@@ -141,14 +117,13 @@ class TurnQueue:
             waits: group -> whether a turn of a person waits there.
         """
         kept_free = 1 if self._at_once > 1 else 0
-        for waiting in list(self._behind):
+        for key, (asked, may_begin) in list(self._behind.items()):
             if self.room <= kept_free:
                 return
-            group = waiting.asked.group
-            if group not in self._lanes and not waits(group):
-                self._behind.remove(waiting)
-                self.enter(waiting.asked)
-                waiting.may_begin.set()
+            if key.group not in self._lanes and not waits(key.group):
+                del self._behind[key]
+                self.enter(asked)
+                may_begin.set()
 
     def stop(self) -> None:
         """Let no turn begin any more."""
@@ -183,7 +158,12 @@ class TurnQueue:
     async def stop_turn(self, stop: StopAsked) -> StopResult:
         """End a turn and wait until it is answered. Raises Refusal if there is no such turn, or it takes too long."""
         running = self._lanes.get(stop.group)
-        if running is not None and running.is_meant(stop):
+        if (
+            running is not None
+            and stop.sender in (None, running.asked.sender)
+            and stop.turn in (None, running.asked.request_id)
+            and (stop.turn is not None or stop.session in (None, running.asked.session))
+        ):
             running.stop.ask(stop.by)
             with anyio.move_on_after(_STOP_SECONDS):
                 await running.left.wait()
@@ -194,9 +174,9 @@ class TurnQueue:
             return StopResult(turn=running.asked.request_id, state=state)
         if stop.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
-        inboxes = list(self._spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
-        for inbox in [inbox for inbox in inboxes if inbox.group == stop.group]:
-            if stop.sender in (None, inbox.sender) and await self._take_back(inbox, stop.turn, stop.by):
+        for inbox in self._spool.inboxes.values():
+            is_meant = inbox.is_turns and inbox.group == stop.group and stop.sender in (None, inbox.sender)
+            if is_meant and await self._take_back(inbox, stop.turn, stop.by):
                 log.info(
                     "turn.stopped", group=inbox.group, sender=inbox.sender, id=stop.turn, by=stop.by, state="taken_back"
                 )
@@ -215,7 +195,7 @@ class TurnQueue:
 
     def _refuse_waiting(self, inbox: Inbox, request: str, by: str) -> bool:
         name = f"{request}{SUFFIX}"
-        opened = None if inbox.turns is None else self._spool.open(inbox.turns)
+        opened = self._spool.open(inbox)
         if opened is None:
             return False
         try:
@@ -223,7 +203,7 @@ class TurnQueue:
                 return False
             why = f"{by} asked to stop this before it began: nothing was said"
             opened.reply(name, dump_error(request, Refusal("unavailable", why)))
-            opened.remove_stream(request)  # of an attempt before a restart
+            opened.remove_reply(f"{request}{STREAM}")  # of an attempt before a restart
             if not opened.remove(name, seen):
                 raise WorldFailed(f"{request} cannot be removed")
         except OSError as error:
@@ -301,7 +281,7 @@ class TurnQueue:
                 raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
             if opened.look(f"{stem}{SUFFIX}") is None:
                 os.close(stream)
-                opened.remove_stream(stem)
+                opened.remove_reply(f"{stem}{STREAM}")
                 raise Withdrawn
             return stream
 

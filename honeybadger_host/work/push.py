@@ -191,10 +191,8 @@ async def _run(command: list[str], data: bytes, home: Path) -> None:
             process = await anyio.open_process(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, cwd=home, start_new_session=True
             )
-        except OSError as error:
-            raise NotDelivered(f"it cannot be run: {error.strerror}") from None
-        except ValueError as error:  # a zero byte in an argument
-            raise NotDelivered(f"it cannot be run: {error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in an argument
+            raise NotDelivered(f"it cannot be run: {getattr(error, 'strerror', error)}") from None
         try:
             assert process.stdin is not None  # noqa: S101  a pipe was asked for
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it need not read

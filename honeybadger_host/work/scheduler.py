@@ -17,8 +17,9 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -85,13 +86,17 @@ class _Known:
     next: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """A record without a run: the task was first seen, paused or resumed, or a run was missed or skipped."""
+class _Step(NamedTuple):
+    """A step of a task that is due.
 
+    Args:
+        at: scheduled time of a run, in seconds since the epoch; 0 for a record without a run.
+        act: does it.
+    """
+
+    at: float
     key: TaskKey
-    event: Event
-    decides: ChangeHandler[None]
+    act: Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class Scheduler:
         self._lock = threading.Lock()
         self._compare_at: datetime | None = None
         self._event = anyio.Event()
-        self._loop: Callable[[Callable[[], object]], object] | None = None
+        self._loop: Callable[[Callable[[], object]], object] = lambda wake: None
         self._counted: Mapping[str, object] = {}
         self._has_looked = True
         self._folders_seen: Mapping[Path, Signature | None] = {}
@@ -196,9 +201,8 @@ class Scheduler:
 
     def wake(self) -> None:
         """Start a look. Any thread."""
-        if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
-                self._loop(lambda: self._event.set())
+        with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
+            self._loop(lambda: self._event.set())
 
     async def run(self) -> None:
         """Run due tasks until cancelled."""
@@ -209,20 +213,15 @@ class Scheduler:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._event = anyio.Event()
-                for action in await anyio.to_thread.run_sync(self._look):
-                    tasks.start_soon(self._do, action)
-                with anyio.move_on_after(self._pause()):
+                for step in await anyio.to_thread.run_sync(self._look):
+                    tasks.start_soon(self._do, step)
+                seconds = (self._queue[0][0] - self._clock()).total_seconds() if self._queue else COMPARE_SECONDS
+                with anyio.move_on_after(min(seconds, COMPARE_SECONDS)):
                     await self._event.wait()
-
-    def _pause(self) -> float:
-        """Return the seconds until the next step of a task, at most `COMPARE_SECONDS`."""
-        if not self._queue:
-            return COMPARE_SECONDS
-        return min(max((self._queue[0][0] - self._clock()).total_seconds(), 0.0), COMPARE_SECONDS)
 
     # -------------------------------------------------------------------------------------------------------- looking
 
-    def _look(self) -> list[Run | _Note]:
+    def _look(self) -> list[_Step]:
         """Read changed files; return the work that is due now. Worker thread."""
         now = self._clock()
         with self._lock:
@@ -240,23 +239,22 @@ class Scheduler:
             if (known := self._known.get(key)) is not None and known.next == at:
                 known.next = None
                 touched.add(key)
-        actions: list[Run | _Note] = []
+        steps: list[_Step] = []
         for key in sorted(touched):
             known = self._known.get(key)
             if known is None or key in self._under_way:
                 continue
             try:
-                action = self._action(key, known, now)
+                step = self._step(key, known, now)
             except Exception as error:
                 known.task, known.problem = None, f"the host failed on it: {type(error).__name__}"
                 log.error("task.refused", file=task_file(*key), why=known.problem, exc_info=error)
                 continue
-            if action is not None:
+            if step is not None:
                 self._under_way.add(key)
-                actions.append(action)
+                steps.append(step)
         self._has_looked = self._has_looked or bool(touched or stale)
-        actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
-        return actions
+        return sorted(steps, key=lambda step: step.at)
 
     def _compare(self, folders: Iterable[Path]) -> None:
         """Queue folders for comparison."""
@@ -317,7 +315,7 @@ class Scheduler:
             log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
         self._known[key] = _Known(signature, data, task, schedule, problem)
 
-    def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
+    def _step(self, key: TaskKey, known: _Known, now: datetime) -> _Step | None:
         """Return the step of a task that is due now, or None; then the time of its next step is queued."""
         task, schedule = known.task, known.schedule
         if task is None or schedule is None or self._uses.states.is_being_written(*key):
@@ -337,7 +335,7 @@ class Scheduler:
         self._waiting.pop(key, None)
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return why_skipped(asked, state, self._uses.home, self._uses.turn_logs)[0]
+            return self._fires(key, why_skipped(asked, state, self._uses.home, self._uses.turn_logs)[0])
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -346,7 +344,8 @@ class Scheduler:
         begun = self._begun.get(key)
         if begun is not None and state.until < begun <= now:
             missed = missed_before(schedule, state.until, begun)
-            return Run(key[0], key[1], task, known.data, begun, missed=missed, heard=state.heard, seen=state.seen)
+            run = Run(key[0], key[1], task, known.data, begun, missed=missed, heard=state.heard, seen=state.seen)
+            return self._fires(key, run)
         found = due(schedule, state.until, now, task.missed, task.grace_seconds)
         if found is None:
             self._later(key, known, next_run(schedule, state.until))
@@ -354,9 +353,11 @@ class Scheduler:
         run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return _Note(key, "missed", not_run(run, self._uses.states, "missed", why))
+            return self._records(key, "missed", not_run(run, self._uses.states, "missed", why))
         run, why = why_skipped(run, state, self._uses.home, self._uses.turn_logs)
-        return _Note(key, "skipped", not_run(run, self._uses.states, "skipped", why)) if why else run
+        if why:
+            return self._records(key, "skipped", not_run(run, self._uses.states, "skipped", why))
+        return self._fires(key, run)
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run although its file is right; log once why."""
@@ -366,8 +367,14 @@ class Scheduler:
         known.problem = why
         return bool(why)
 
-    def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
-        return _Note(key, event, noted(*key, self._uses.states, event, **members))
+    def _note(self, key: TaskKey, event: Event, **members: Any) -> _Step:
+        return self._records(key, event, noted(*key, self._uses.states, event, **members))
+
+    def _records(self, key: TaskKey, event: Event, decides: ChangeHandler[None]) -> _Step:
+        return _Step(0.0, key, partial(self._record, key, event, decides))
+
+    def _fires(self, key: TaskKey, run: Run) -> _Step:
+        return _Step(run.at.timestamp(), key, partial(self._fire, key, run))
 
     def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
         if at != known.next:
@@ -377,17 +384,13 @@ class Scheduler:
 
     # ---------------------------------------------------------------------------------------------------------- doing
 
-    async def _do(self, action: Run | _Note) -> None:
+    async def _do(self, step: _Step) -> None:
         """Do one step, and touch the task."""
-        key = (action.group, action.id) if isinstance(action, Run) else action.key
         try:
-            if isinstance(action, Run):
-                await self._fire(key, action)
-            else:
-                await self._record(key, action.event, action.decides)
+            await step.act()
         finally:
-            self._under_way.discard(key)
-            self.touch(key)
+            self._under_way.discard(step.key)
+            self.touch(step.key)
 
     async def _fire(self, key: TaskKey, run: Run) -> None:
         asked = run.asked
@@ -398,8 +401,14 @@ class Scheduler:
         try:
             handler = self._uses.handler_of(run)
             reply = await self._uses.turn(asked, "run_task", handler)
-            if reply is not None:
-                self._answered(key, run, reply)
+            if reply is None:
+                return
+            said = orjson.loads(reply)
+            if not said["ok"]:
+                self._try_later(key, run, said["error"]["message"])
+                return
+            self._tries.pop(key, None)
+            self._begun.pop(key, None)
             return
         except TaskChanged:
             self._begun.pop(key, None)
@@ -422,14 +431,6 @@ class Scheduler:
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
         await self._record(key, "failed", not_run(run, self._uses.states, "failed", why), asked)
-
-    def _answered(self, key: TaskKey, run: Run, reply: bytes) -> None:
-        value = orjson.loads(reply)
-        if value["ok"]:
-            self._tries.pop(key, None)
-            self._begun.pop(key, None)
-        else:
-            self._try_later(key, run, value["error"]["message"])
 
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1

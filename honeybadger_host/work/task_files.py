@@ -230,16 +230,8 @@ _STATE: Final = TypeAdapter(TaskState)
 
 
 def recorded(group: str, state: TaskState) -> Added:
-    said: dict[str, Any] = {}
-    for name in TaskState.__slots__:
-        match getattr(state, name):
-            case datetime() as at:
-                said[name] = time_stamp(at, "auto")
-            case (datetime() as first, datetime() as last):
-                said[name] = [time_stamp(first, "auto"), time_stamp(last, "auto")]
-            case value if value or name in ("task", "event"):
-                said[name] = value
-    return Added.of(TASK_RECORD, group, orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE))
+    said = {name: value for name in TaskState.__slots__ if (value := getattr(state, name))}
+    return Added.of(TASK_RECORD, group, orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
 
 
 class TaskStates:

@@ -49,12 +49,12 @@ def test_without_events_the_sweep_finds_everything(make_host: HostFactory, clien
 DYING = """
 from pathlib import Path
 from honeybadger_host.spool import watcher
-was = watcher._Callback.on_event
+was = watcher._Watch.on_event
 def on_event(self, event):
     if event.name and event.name.startswith(b"poison"):
         raise RuntimeError("the thread dies, for a test")
     was(self, event)
-watcher._Callback.on_event = on_event
+watcher._Watch.on_event = on_event
 import threading
 threading.excepthook = lambda _: None
 """

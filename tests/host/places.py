@@ -35,7 +35,7 @@ class Place:
         """Find and list every box."""
         self.spool.mark(None)
         self.spool.look(now)
-        return list(self.spool.inboxes.values())
+        return self.spool.senders_inboxes
 
     def take(self, most: int = 512) -> list[str]:
         """Return `group/sender/name` of what is taken."""

@@ -133,15 +133,12 @@ def test_a_folder_is_watched_once_it_is_listened_to(watched: Watched, tmp_path: 
 
 def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
-    backend = watched.watcher._backend
-    assert isinstance(backend, watcher._InotifyBackend)
     for was_told in (True, False):
         before = watched.count(folder)
         if was_told:
             (folder / "a.json").write_text("x")
             wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
-        token = watched.watcher._watched[str(folder)][1]
-        token.on_queue_overflow()
+        watched.watcher._watches[str(folder)].on_queue_overflow()
         assert watched.hints[-1] == ("", "")
         watched.watcher.listen(str(folder))
         before = watched.count(folder)
