@@ -85,7 +85,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "boxes": len(host.spool.senders_inboxes),
         "pending": host.spool.pending,
         "turns": {
-            "running": host.pipeline.turn_queue.running,
+            "running": len(host.pipeline.turn_queue.groups),
             "under_way": [
                 {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
                 for asked in host.pipeline.turn_queue.under_way

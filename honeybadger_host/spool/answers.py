@@ -14,7 +14,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import Changing, NotRegular
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
-from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.dead_letters import MAX_BURIED_BYTES, DeadLetters
 from honeybadger_host.spool.inbox import STREAM, OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import QueuedRequest
@@ -130,7 +130,7 @@ class Answers:
         data, size = request.data, request.size
         if data is not None and size > len(data):
             with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep the bytes that were read
-                more = self.dead_letters.read_for(opened, request.name).data
+                more = opened.read(request.name, MAX_BURIED_BYTES).data
                 if more.startswith(data):  # else the name belongs to another file now, perhaps somebody else's
                     data = more
         reason = redact_line(reason)

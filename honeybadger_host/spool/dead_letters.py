@@ -23,7 +23,6 @@ import structlog
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
-    Incoming,
     closing_fd,
     inside,
     make_folders,
@@ -32,7 +31,7 @@ from honeybadger_host.files.safe_files import (
     replace,
     write_all,
 )
-from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox
+from honeybadger_host.spool.inbox import SUFFIX, Inbox
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -44,7 +43,7 @@ _KEPT: Final = 0.9  # share of the limit that is left after a removal, so that n
 _REASON: Final = ".reason.json"
 # Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
 # request by hand.
-_MAX_BURIED_BYTES: Final = 1024 * 1024
+MAX_BURIED_BYTES: Final = 1024 * 1024
 # Bytes of a letter's stem: a digest and `.reason.json` follow it, and a file name has at most 255 bytes.
 _MAX_STEM_BYTES: Final = 200
 
@@ -139,10 +138,6 @@ class DeadLetters:
         said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace(reason_path, said, is_durable=False)
         self.take(len(said), len(data or b""))
-
-    def read_for(self, opened: OpenInbox, name: str) -> Incoming:
-        """Read a file that is too large for a request, up to the size limit of a letter."""
-        return opened.read(name, _MAX_BURIED_BYTES)
 
     def take(self, *sizes: int) -> None:
         """Count files that were just written, and remove letters above the limit."""

@@ -215,7 +215,7 @@ class Pipeline:
             self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
             received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
             if received is None:
-                self.turn_queue.let_in(self._spool.has_turn)
+                self.turn_queue.let_in()
                 break
             with contextlib.closing(received):
                 async with self._order:
@@ -229,7 +229,7 @@ class Pipeline:
                     self._answers.hand_over(request, request.answer_to)
                 elif request.has_run:
                     self.turn_queue.leave(request.turn)
-            self.turn_queue.let_in(self._spool.has_turn)
+            self.turn_queue.let_in()
             if over and over == len(received.requests):
                 # Pause for as long as the pass took: a host that refuses a flood without a pause is late for others.
                 with anyio.move_on_after(time.monotonic() - begun):

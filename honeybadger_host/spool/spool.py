@@ -102,6 +102,7 @@ class Spool:
         return any(inbox.waiting for inbox in self.inboxes.values())
 
     def has_turn(self, group: str) -> bool:
+        """Return whether a turn of a person waits in a group."""
         return turns_queue(group) in self._queues
 
     # ------------------------------------------------------------------------------------------------------- looking

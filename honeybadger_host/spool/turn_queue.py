@@ -85,10 +85,6 @@ class TurnQueue:
         return list(self._lanes)
 
     @property
-    def running(self) -> int:
-        return len(self._lanes)
-
-    @property
     def under_way(self) -> list[Asked]:
         """The messages that are being answered, one of each group. Any thread."""
         return [running.asked for running in list(self._lanes.values())]
@@ -110,17 +106,13 @@ class TurnQueue:
             raise
         return self._lanes[asked.group].scope
 
-    def let_in(self, waits: Callable[[str], bool]) -> None:
-        """Give lanes to waiting turns of the host, one per group; with several lanes one stays free for people.
-
-        Args:
-            waits: group -> whether a turn of a person waits there.
-        """
+    def let_in(self) -> None:
+        """Give lanes to waiting turns of the host, one per group; with several lanes one stays free for people."""
         kept_free = 1 if self._at_once > 1 else 0
         for key, (asked, may_begin) in list(self._behind.items()):
             if self.room <= kept_free:
                 return
-            if key.group not in self._lanes and not waits(key.group):
+            if key.group not in self._lanes and not self._spool.has_turn(key.group):
                 del self._behind[key]
                 self.enter(asked)
                 may_begin.set()
