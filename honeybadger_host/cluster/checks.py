@@ -47,7 +47,7 @@ def cluster(home: Path) -> Iterator[Finding]:
                 yield from _stream(servers, stream, len(settings.urls))
             yield from _snapshots(servers, names)
             machines = present(servers, names)
-            yield from _machines(machines, holder(servers, names), here.seq)
+            yield from compared(machines, holder(servers, names), here.seq)
             for node in missing(servers, names, machines):
                 what = f"{node} ran within the last week and does not answer"
                 yield Finding("machines", "warning", what, "start its host, or wait: one that left is forgotten then")
@@ -96,7 +96,8 @@ def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
         yield Finding("snapshots", "ok", f"the newest is at {newest}, {behind} before the log's end")
 
 
-def _machines(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:
+def compared(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:
+    """Say of the machines who owns the home, who is behind, and whether they fit together."""
     if owner is None:
         yield Finding("machines", "problem", "none owns the home", "start a host; one begins within some seconds")
     if len(machines) < 2:

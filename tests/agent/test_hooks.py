@@ -104,7 +104,7 @@ def test_a_turn_is_kept_when_it_ends(room: RawSender, transcript: Transcript) ->
     transcript.user("My boat lies in Kiel")
     transcript.assistant("Let me see", is_last=False)
     transcript.user("a task ended", origin={"kind": "task-notification"})
-    transcript.assistant("from a sub-agent", is_last=False, isSidechain=True)
+    transcript.user("do the research", isSidechain=True)
     transcript.assistant("Noted")
     assert context_of(run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted"))) == ""
     assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess
+from tests.conftest import HostFactory, MakeClient
+from tests.hosting import PATIENCE
 
 base = pytest.importorskip("langgraph.store.base", reason="needs the extra langgraph")
 from honeybadger_agent.integrations.langgraph_store import GroupStore  # noqa: E402
@@ -19,14 +19,8 @@ Namespace = tuple[str, ...]
 
 
 @pytest.fixture
-def agent(served: HostProcess, request: pytest.FixtureRequest) -> SyncClient:
-    group = f"lg-{abs(hash(request.node.name)) % 10**8}"
-    return SyncClient(served.home, group, "graph", timeout_seconds=PATIENCE)
-
-
-@pytest.fixture
-def store(agent: SyncClient) -> GroupStore:
-    return GroupStore(agent)
+def store(member: MakeClient) -> GroupStore:
+    return GroupStore(member("graph"))
 
 
 def fill(store: GroupStore, namespaces: Sequence[Namespace]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent import Client, SyncClient
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess
+from tests.hosting import PATIENCE, RawSender
 
 agents = pytest.importorskip("agents", reason="needs the extra openai-agents")
 from agents import Agent, Runner, function_tool  # noqa: E402
@@ -23,9 +23,8 @@ Item = Any
 
 
 @pytest.fixture
-def client(served: HostProcess, request: pytest.FixtureRequest) -> Client:
-    group = f"oa-{abs(hash(request.node.name)) % 10**8}"
-    return Client(served.home, group, "sdk", timeout_seconds=PATIENCE)
+def client(asker: RawSender) -> Client:
+    return Client(asker.home, asker.group, "sdk", timeout_seconds=PATIENCE)
 
 
 @pytest.fixture

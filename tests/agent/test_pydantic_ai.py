@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_agent import Client, SyncClient
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess
+from tests.hosting import PATIENCE, RawSender
 
 pytest.importorskip("pydantic_ai.conversation_store", reason="needs the extra pydantic-ai")
 from pydantic_ai import Agent
@@ -33,9 +33,8 @@ from honeybadger_agent.integrations.pydantic_ai_store import GroupConversations
 
 
 @pytest.fixture
-def client(served: HostProcess, request: pytest.FixtureRequest) -> Client:
-    group = f"pa-{abs(hash(request.node.name)) % 10**8}"
-    return Client(served.home, group, "pydantic", timeout_seconds=PATIENCE)
+def client(asker: RawSender) -> Client:
+    return Client(asker.home, asker.group, "pydantic", timeout_seconds=PATIENCE)
 
 
 @pytest.fixture

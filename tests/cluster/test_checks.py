@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from honeybadger_host.cluster import servers as connecting
-from honeybadger_host.cluster.checks import _machines, cluster
+from honeybadger_host.cluster.checks import cluster, compared
 from honeybadger_host.cluster.machines import MAX_BEHIND, State
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
@@ -42,7 +42,7 @@ def found(machine: Machine) -> dict[str, list[Finding]]:
     return levels
 
 
-def test_doctor_reports_servers_log_and_machines(pair: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_servers_log_andcompared(pair: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
     a, b = pair.machines
     parts = (*b.urls, "3 replicas, all current", "2 hosts run", "the newest is at 0")
@@ -153,8 +153,8 @@ def test_machines_that_do_not_fit_together_are_told() -> None:
         (State("blue:/srv:02", "1.1", 8, 50), "problem", "different schemas"),
         (State("blue:/srv:02", "1.0", 7, 50, behind=MAX_BEHIND + 1), "warning", "messages behind"),
     ):
-        told = list(_machines([one, other], one.node, 50))
+        told = list(compared([one, other], one.node, 50))
         assert any(finding.level == level and part in finding.message for finding in told)
-    (good,) = _machines([one, State("blue:/srv:02", "1.0", 7, 50)], one.node, 50)
+    (good,) = compared([one, State("blue:/srv:02", "1.0", 7, 50)], one.node, 50)
     assert good.level == "ok"
-    assert any(finding.level == "problem" for finding in _machines([one], None, 50))
+    assert any(finding.level == "problem" for finding in compared([one], None, 50))

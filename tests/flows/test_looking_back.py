@@ -91,6 +91,8 @@ def test_an_oversized_past_is_reported_not_guessed(home: Path, make_host: HostFa
     host = looking(make_host(AT_ONCE))
     (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 400_000)
     edit = newest_edit(home, "CLAUDE.md")
+    message = cli_error("undo", edit.seq, home=home)
+    assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
     host.stop()
     refused = cli_error("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home, code=9)
     assert f"the text of change {edit.seq} was not kept" in refused

