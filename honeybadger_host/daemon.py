@@ -326,7 +326,8 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
                     sweep_at = now
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
-        await anyio.to_thread.run_sync(_read_config, host)
+        if is_ready:
+            await anyio.to_thread.run_sync(_read_config, host)
         if now >= look_at or (watches and not watcher.is_alive()):
             is_close = next(rounds) % _CLOSE_LOOK_EVERY == 0
             look = partial(_look_around, host, watcher, now, is_close)

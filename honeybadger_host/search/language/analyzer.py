@@ -190,7 +190,7 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
     """
     terms = document_terms(content)
     if category:
-        terms += category_terms(category)
+        terms += _label_terms(category.replace("/", " ").replace("-", " "))
     for name in names:
         named = _label_terms(name.replace("/", " "))
         terms += named
@@ -201,10 +201,6 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
 def tag_mark(tag: str) -> str:
     """Return a further term of a document with a tag, which no question has."""
     return _TAG_MARK + folded(tag)
-
-
-def category_terms(category: str) -> tuple[str, ...]:
-    return _label_terms(category.replace("/", " ").replace("-", " "))
 
 
 @lru_cache(maxsize=4096)

@@ -195,7 +195,9 @@ _PEM_BODY: Final = re.compile(
     rf"{_BETWEEN}(?:[A-Za-z-]{{4,20}}: [^\n\\]{{0,100}}{_BETWEEN}){{0,4}}(?:[A-Za-z0-9+/=]{{20,}}+{_BETWEEN})+"
     r"(?:[A-Za-z0-9+/=]{1,19}\s*\Z)?"
 )
-_PUTTY_BODY: Final = re.compile(r"Private-Lines: \d{1,4}\s+(?P<secret>(?:[A-Za-z0-9+/=]{20,}+\s*+)+[A-Za-z0-9+/=]*)")
+_PUTTY_BODY: Final = re.compile(
+    r"Private-Lines: \d{1,4}\s+(?P<secret>(?:[A-Za-z0-9+/=]{20,}+\s*+)+(?:[A-Za-z0-9+/=]{1,19}(?![\w+/=-]))?)"
+)
 
 
 def private_keys(text: str) -> Iterator[Found]:

@@ -173,3 +173,11 @@ def test_no_escaped_text_is_left(secret: str, before: str, after: str, levels: i
 
 def test_an_escape_hidden_in_each_escape_is_no_endless_work() -> None:
     assert folded("\\u005c" + "u005c" * 500_000 + " badger").endswith("badger")
+
+
+@given(st.lists(st.text("ab c\n", min_size=1, max_size=8), min_size=65, max_size=80), st.text("ab c\n", max_size=60))
+def test_many_texts_are_found_as_each_alone(asked: list[str], text: str) -> None:
+    parts = Phrases(asked).parts + [f"{n} is a part" for n in range(65)]
+    many = Phrases([*asked, *parts])
+    shown = folded(text)
+    assert {*many.found_in(shown)} == {part for part in many.parts if part in shown}

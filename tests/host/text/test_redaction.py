@@ -59,6 +59,12 @@ def test_a_heading_makes_its_text_a_secret() -> None:
     assert redact_below(TOKEN, f"PIN: {4821}")[0] == "PIN: [REDACTED:pin]"
 
 
+def test_puttys_private_lines_are_a_secret() -> None:
+    lines = "\n".join(LOT.of("abcXYZ0123456789+/", 64) for _ in range(3))
+    text = f"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 3\n{lines}\nPrivate-MAC: none"
+    assert redact(text)[0].partition("Private-Lines: ")[2] == "3\n[REDACTED:private-key]\nPrivate-MAC: none"
+
+
 def test_a_card_number_needs_a_right_last_digit() -> None:
     card = LOT.card("4", 16)
     wrong = card[:-1] + str((int(card[-1]) + 1) % 10)
