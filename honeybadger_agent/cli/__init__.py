@@ -162,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
 
     forget = command("forget", "Does nothing: it was the name of `delete`.")
     forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
+    _add_id(forget)
 
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
@@ -246,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
     command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, delete, context, recall, history, messages, tasks, ask, answer, ping):
+    for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     parser.description = _HELP + "".join(_listed(descriptions))
     return parser
