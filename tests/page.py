@@ -224,7 +224,8 @@ class Page:
         path = Path(parts.path.removesuffix("/enter")) if parts.scheme == "unix" else None
         browser = Browser(parts.netloc, path)
         if is_signed_in:
-            assert browser.enter(link or self.link).status == 200
+            entered = browser.enter(link or self.link)
+            assert entered.status == 200, (entered.words, self.log_text())
         return browser
 
     def stop(self) -> None:

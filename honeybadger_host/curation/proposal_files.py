@@ -74,6 +74,11 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             yield Stored(name, None, str(error), changed_at)
 
 
+def readable(home: Path, group: str, is_wanted: Callable[[str, float], bool]) -> list[Proposal]:
+    """Return the proposals of a group, without broken files, which `review` names. Args and errors as `stored`."""
+    return [each.proposal for each in stored(home, group, is_wanted) if each.proposal is not None]
+
+
 def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
     """Return a checked proposal without the operations that need not be proposed.
 
@@ -95,25 +100,27 @@ def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
 
 
 class WaitingProposals:
-    """Counts the proposals that wait for a person. Reads a file again when it changes. One thread at a time."""
+    """Finds the proposals that wait for a person. Reads a file again when it changes. Any thread."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._known: dict[str, dict[str, tuple[float, bool]]] = {}  # group -> name -> time of its change, if it waits
+        # group -> name -> time of its change, and the proposal if it waits
+        self._known: dict[str, dict[str, tuple[float, Stored | None]]] = {}
 
-    def count(self, group: str) -> int:
-        """Return the number of waiting or unreadable proposals of a group."""
-        known, found = self._known.get(group, {}), dict[str, tuple[float, bool]]()
+    def of(self, group: str) -> list[Stored]:
+        """Return the waiting or unreadable proposals of a group, last changed first."""
+        known, found = self._known.get(group, {}), dict[str, tuple[float, Stored | None]]()
 
         def is_changed(name: str, at: float) -> bool:
             if name in known and known[name][0] == at:
                 found[name] = known[name]
             return name not in found
 
-        for name, proposal, _, at in stored(self._home, group, is_changed):
-            found[name] = at, proposal is None or any(each.state in UNDECIDED for each in proposal.operations)
+        for one in stored(self._home, group, is_changed):
+            waits = one.proposal is None or any(each.state in UNDECIDED for each in one.proposal.operations)
+            found[one.name] = one.changed_at, one if waits else None
         self._known[group] = found
-        return sum(waits for _, waits in found.values())
+        return sorted((one for _, one in found.values() if one is not None), key=lambda one: -one.changed_at)
 
 
 def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Proposal:

@@ -42,6 +42,7 @@ def ping(tools_of: Callable[[str], frozenset[str] | None]) -> QueryHandler:
 
 def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index, journal: Journal) -> QueryHandler:
     """Return the handler of `list_groups`. Only the groups of one page are looked at."""
+    proposals = WaitingProposals(home)
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: ListGroups = asked.payload
@@ -66,7 +67,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
             "entries": sum(count for _, count, _ in index.lookups.sizes(group)),
             "sessions": len(said),
             "last_said": None if newest is None else time_stamp(datetime.fromtimestamp(newest, UTC)),
-            "waiting": WaitingProposals(home).count(group),
+            "waiting": len(proposals.of(group)),
         }
 
     def _notes(group: str) -> int | None:

@@ -194,7 +194,7 @@ def _large_memories(host: Host) -> list[str]:
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
     """Return the number of proposals that wait for a person, by group."""
     counts = {
-        group: proposals.count(group) for group, names in host.group_folders.current.items() if "proposals" in names
+        group: len(proposals.of(group)) for group, names in host.group_folders.current.items() if "proposals" in names
     }
     return {group: count for group, count in counts.items() if count}
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
-from importlib import resources
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from honeybadger_host.errors import HostError, NotFound
@@ -29,17 +29,52 @@ from honeybadger_host.web import (
     timeline,
 )
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
-from honeybadger_host.web.forms import home_of, shown_of
+from honeybadger_host.web.forms import home_of, posted, shown_of
 from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 
 log = structlog.get_logger()
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
-_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_PAGES: Final = (needs, context, memory, entries, review, timeline, tasks, health, talk)
+_TITLES: Final = {"not_found": "Not found", "conflict": "It has changed meanwhile"}
+_PAGES: Final[Mapping[str, Callable[[Request], Any]]] = {
+    "/": needs.groups,
+    "/g/{group}/context": context.context,
+    "/g/{group}/why": context.why,
+    "/g/{group}/search": context.search,
+    "/g/{group}/memory": memory.memory,
+    "/g/{group}/entry": entries.entry,
+    "/g/{group}/blame": entries.blame,
+    "/g/{group}/review": review.review,
+    "/g/{group}/review/{proposal}": review.proposal,
+    "/events": timeline.events,
+    "/timeline": timeline.timeline,
+    "/g/{group}/timeline": timeline.timeline,
+    "/change/{seq}": timeline.change,
+    "/g/{group}/tasks": tasks.tasks,
+    "/g/{group}/tasks/{task}": tasks.task,
+    "/health": health.health,
+    "/health/doctor": health.doctor,
+    "/g/{group}/talk": talk.talk,
+    "/g/{group}/talk/answer": talk.answer,
+}
+# Each gets the members of the form that was sent.
+_CHANGES: Final[Mapping[str, Callable[[Request, dict[str, str]], Response]]] = {
+    "/g/{group}/memory/act": memory.acted,
+    "/g/{group}/entry/edit": entries.edited,
+    "/g/{group}/entry/change": entries.changed,
+    "/g/{group}/forget": entries.forgotten,
+    "/g/{group}/notes/edit": entries.note_edited,
+    "/g/{group}/review/{proposal}/decide": review.decided,
+    "/g/{group}/rewind": timeline.rewound,
+    "/undo": timeline.undone,
+    "/g/{group}/tasks/act": tasks.acted,
+    "/health/dead": health.acted,
+    "/g/{group}/talk/say": talk.said,
+    "/g/{group}/talk/stop": talk.stopped,
+    "/g/{group}/talk/feedback": talk.told,
+}
 
 
 def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIApp:
@@ -66,76 +101,51 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
     app = Starlette(
         routes=[
             Route(ENTER, enter),
-            Route(STATIC + "{name}", _static),
-            *(route for each in _PAGES for route in each.ROUTES),
+            Mount(STATIC, StaticFiles(packages=[("honeybadger_host.web", "static")])),
+            *(Route(path, shown) for path, shown in _PAGES.items()),
+            *(Route(path, posted(change), methods=["POST"]) for path, change in _CHANGES.items()),
         ],
-        exception_handlers={
-            HTTPException: _missing,
-            RequestFailed: _refused,
-            HostDown: _host_down,
-            NoAnswer: _no_answer,
-            HostError: _host_error,
-            Exception: _failed,
-        },
+        exception_handlers=dict.fromkeys(
+            (HTTPException, RequestFailed, HostDown, NoAnswer, HostError, Exception), _failed
+        ),
     )
     app.state.home = home
-    return Guards(app, access, cookie_name, LOOPBACK, port, may_write=home.may_write)
-
-
-def _static(request: Request) -> Response:
-    name = str(request.path_params["name"])
-    with resources.as_file(resources.files("honeybadger_host") / "web" / "static") as folder:
-        if name not in {path.name for path in folder.iterdir()}:
-            raise HTTPException(404)
-        kind = _TYPES.get(f".{name.rpartition('.')[2]}", "application/octet-stream")
-        return FileResponse(folder / name, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
-
-
-def _missing(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    what = {404: "Not found", 405: "Not allowed"}.get(status, "That failed")
-    return problem(status, what, "There is no such page. Choose one above.", shown=shown_of(request))
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    code = error.code if isinstance(error, RequestFailed) else "internal"
-    what = {"not_found": "Not found", "conflict": "It has changed meanwhile"}.get(code, "The host refused it")
-    told = str(error).replace("payload.", "")
-    return problem(_STATUS.get(code, 502), what, told, shown=shown_of(request), typed=_typed(request))
-
-
-def _host_down(request: Request, error: Exception) -> Response:
-    told = (
-        f"No host serves {home_of(request).path}. Start it with honeybadger-host run; this page comes back by itself."
-    )
-    again = 3 if request.method == "GET" else None
-    if again is None:
-        told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
-    return problem(503, "The host is down", told, retry_after=again, shown=shown_of(request), typed=_typed(request))
-
-
-def _no_answer(request: Request, error: Exception) -> Response:
-    again = 3 if request.method == "GET" else None
-    told = str(error)
-    if again is None:
-        told += ". The timeline says whether it was done."
-    return problem(
-        504, "The host does not answer yet", told, retry_after=again, shown=shown_of(request), typed=_typed(request)
-    )
-
-
-def _host_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, NotFound):
-        return problem(404, "Not found", str(error), shown=shown_of(request))
-    return problem(500, "This cannot be read now", str(error), shown=shown_of(request))
+    return Guards(app, access, cookie_name, port, may_write=home.may_write)
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
-    return problem(500, "This page failed", "This is a bug; the log of the page says more.", shown=shown_of(request))
-
-
-def _typed(request: Request) -> dict[str, str]:
-    """Return the texts that a person typed into a form that was refused, without its hidden members."""
+    """Return the page about an error; it keeps the texts that a person typed into a form, without hidden members."""
     typed: dict[str, str] = getattr(request.state, "typed", {})
-    return {name: value for name, value in typed.items() if name in _TYPED}
+    is_read = request.method != "POST"
+    match error:
+        case HTTPException():
+            status, what, told = error.status_code, "Not found", "There is no such page. Choose one above."
+        case RequestFailed():
+            status, told = _STATUS.get(error.code, 502), str(error).replace("payload.", "")
+            what = _TITLES.get(error.code, "The host refused it")
+        case HostDown():
+            status, what = 503, "The host is down"
+            told = (
+                f"No host serves {home_of(request).path}. Start it with honeybadger-host run; this page comes back by "
+                "itself."
+            )
+            if not is_read:
+                told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
+        case NoAnswer():
+            status, what = 504, "The host does not answer yet"
+            told = str(error) if is_read else f"{error}. The timeline says whether it was done."
+        case NotFound():
+            status, what, told = 404, "Not found", str(error)
+        case HostError():
+            status, what, told = 500, "This cannot be read now", str(error)
+        case _:
+            log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
+            status, what, told = 500, "This page failed", "This is a bug; the log of the page says more."
+    return problem(
+        status,
+        what,
+        told,
+        retry_after=3 if is_read and status in (503, 504) else None,
+        shown=shown_of(request),
+        typed={name: value for name, value in typed.items() if name in _TYPED},
+    )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
-from heapq import nlargest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +14,8 @@ from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, No
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, Result, dump_request
+from honeybadger_host.curation.passes import newest_sessions
+from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is_served
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
@@ -43,6 +43,7 @@ class Home:
 
     path: Path
     may_write: bool
+    proposals: WaitingProposals
 
     @property
     def journal(self) -> Path:
@@ -75,13 +76,16 @@ class Home:
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id, without waiting for the answer. Raises as `ask`."""
         self._check(group)
-        mailbox, turn = Mailbox.of(self.path, group, OPERATOR), new_id()
+        mailbox, turn = self.mailbox(group), new_id()
         try:
             mailbox.create()
             mailbox.publish(turn, dump_request(turn, chat.type_name, chat, session=session), TURNS)
         except OSError as error:
             raise NoAnswer(f"cannot write into {mailbox.root}: {error.strerror}; nothing was said") from None
         return turn
+
+    def mailbox(self, group: str) -> Mailbox:
+        return Mailbox.of(self.path, group, OPERATOR)
 
     def _check(self, group: str) -> None:
         """Raise NotFound if there is no such group, HostDown if no host serves the home."""
@@ -98,14 +102,7 @@ class Home:
 
     def sessions(self, group: str) -> list[str]:
         """Return the sessions of a group with the newest turns, newest first."""
-        folder = self.path / "data" / "sessions" / group
-        try:
-            with os.scandir(folder) as files:
-                found = [(each.stat().st_mtime, each.name) for each in files if each.name.endswith(".jsonl")]
-        except OSError:
-            return []
-        names = (name.removesuffix(".jsonl") for _, name in nlargest(_MAX_SESSIONS, found))
-        return [name for name in names if SESSION.fullmatch(name)]
+        return [name for _, name in newest_sessions(self.path, group, _MAX_SESSIONS) if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:
         """Return any group, for requests that belong to none."""
@@ -123,8 +120,7 @@ class Home:
 
     def agents(self) -> list[str]:
         """Return the agents in the host's last status."""
-        known = self.status().get("agents", {}).get("known", [])
-        return [str(name) for name in known]
+        return [str(name) for name in self.status().get("agents", {}).get("known", [])]
 
 
 def session_named(name: str) -> str:

@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
-from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.web.asking import Home, NotFound, RequestFailed, made, session_named
+from honeybadger_host.web.asking import NotFound, RequestFailed, made, session_named
 from honeybadger_host.web.entries import texts_of
-from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, shown_of
+from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import compared, href, page
 
 _LIMITS: Final = (8, 20, 50, 100)
 _SCOPES: Final = ("all", "entries", "turns", "notes")
 
 
-class _Wanted(NamedTuple):
-    """The requested context."""
-
-    agent: str | None
-    session: str
-    message: str | None
-    as_of: str | None
-
-
-def _context(request: Request) -> Response:
+def context(request: Request) -> Response:
     home, group = home_of(request), group_of(request)
     session = session_named(member(request, "session", 100) or "main")
-    wanted = _Wanted(member(request, "agent", 64), session, member(request, "message", 8000), member(request, "as_of"))
-    agents = home.agents()
-    now = _made(home, group, wanted._replace(as_of=None))
+    asked = {"agent": member(request, "agent", 64), "message": member(request, "message", 8000)}
+    wanted = {"session": session, **asked, "as_of": member(request, "as_of")}
+    now = home.read(group, made(PreviewContext, **asked), session=session)
     then: ContextResult | None = None
     why_not = ""
-    if wanted.as_of is not None:
+    if wanted["as_of"] is not None:
         try:
-            then = _made(home, group, wanted)
+            then = home.read(group, made(PreviewContext, **asked, as_of=wanted["as_of"]), session=session)
         except RequestFailed as error:
             why_not = str(error)
     shown = then or now
@@ -51,22 +42,17 @@ def _context(request: Request) -> Response:
         "context.html",
         shown_of(request),
         wanted=wanted,
-        agents=agents,
+        agents=home.agents(),
         sessions=home.sessions(group),
         context=shown,
         texts=texts_of(home, group, [one.id for one in shown.recalled]),
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
         difference=None if then is None else compared(*(_text_of(one).splitlines() for one in (then, now))),
-        newest=read_position(home.journal).committed_seq if home.journal.exists() else 0,
+        newest=newest_seq(home.journal),
         command=_command(group, wanted),
         address_of=partial(_address_of, group),
     )
-
-
-def _made(home: Home, group: str, wanted: _Wanted) -> ContextResult:
-    asked = made(PreviewContext, message=wanted.message, as_of=wanted.as_of, agent=wanted.agent)
-    return home.read(group, asked, session=wanted.session)
 
 
 def _text_of(context: ContextResult) -> str:
@@ -85,21 +71,16 @@ def _address_of(group: str, source: str) -> str | None:
     return None
 
 
-def _command(group: str, wanted: _Wanted) -> str:
+def _command(group: str, wanted: Mapping[str, str | None]) -> str:
     """Return the command that prints the same context."""
     parts = ["honeybadger-host context", group]
-    for name, value in (
-        ("session", wanted.session),
-        ("agent", wanted.agent),
-        ("message", wanted.message),
-        ("as-of", wanted.as_of),
-    ):
+    for name, value in wanted.items():
         if value and (name, value) != ("session", "main"):
-            parts += [f"--{name}", shlex.quote(value)]
+            parts += [f"--{name.replace('_', '-')}", shlex.quote(value)]
     return " ".join(parts)
 
 
-def _why(request: Request) -> Response:
+def why(request: Request) -> Response:
     """Redirect to the context that an answer was given from."""
     home, group = home_of(request), group_of(request)
     session = session_named(member(request, "session", 100) or "main")
@@ -111,17 +92,16 @@ def _why(request: Request) -> Response:
     return go(href("g", group, "context", session=session, as_of=served["hash"]))
 
 
-def _search(request: Request) -> Response:
+def search(request: Request) -> Response:
     group, wanted = group_of(request), {name: member(request, name) for name in ("query", "category", "since", "until")}
     scope = member(request, "scope") or "all"
-    limit = member(request, "limit", 3) or "8"
+    limit = number(request, "limit") or 8
     is_archived = member(request, "archived") == "1"
     found: SearchResult | None = None
     problem = ""
-    if any(wanted.values()) or request.query_params:
-        members = {**wanted, "scope": scope, "archived": is_archived or None}
+    if request.query_params:
         try:
-            asked = made(SearchMemory, **members, limit=int(limit) if limit.isdigit() else 8)
+            asked = made(SearchMemory, **wanted, scope=scope, archived=is_archived or None, limit=limit)
             found = home_of(request).read(group, asked)
         except RequestFailed as error:
             problem = str(error).replace("payload.", "")
@@ -143,12 +123,5 @@ def _search(request: Request) -> Response:
 def _case(group: str, wanted: dict[str, str | None], found: SearchResult) -> str:
     """Return the search as a test case in JSON: the query, and the ids found, best first."""
     asked = {name: value for name, value in wanted.items() if value}
-    case = {"group": group, **asked, "expected": [hit.id for hit in found.hits]}
-    return orjson.dumps(case, option=orjson.OPT_INDENT_2).decode()
-
-
-ROUTES: Final = (
-    Route("/g/{group}/context", _context),
-    Route("/g/{group}/why", _why),
-    Route("/g/{group}/search", _search),
-)
+    expected = [hit.id for hit in found.hits]
+    return orjson.dumps({"group": group, **asked, "expected": expected}, option=orjson.OPT_INDENT_2).decode()

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from honeybadger_agent.wire import EditMemory, EditNote, EntryResult, Forget, GetMemory, ReadGroupFiles
+from honeybadger_agent.wire import EditMemory, EditNote, Forget, GetMemory, ReadGroupFiles
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
-from honeybadger_host.web.forms import go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
 from honeybadger_host.web.rendering import compared, href, page
 
-_PINS: Final = {"pin": True, "unpin": False}
+_ACTIONS: Final[Mapping[str, dict[str, object]]] = {
+    "pin": {"pinned": True},
+    "unpin": {"pinned": False},
+    "return": {"valid_until": "never"},  # of entries
+}
 
 
-def _entry(request: Request) -> Response:
+def entry(request: Request) -> Response:
     home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
     entry = home.read(group, made(GetMemory, id_))
     before = number(request, "before") or None
@@ -45,7 +48,7 @@ def _entry(request: Request) -> Response:
     )
 
 
-def _edited(request: Request, form: dict[str, str]) -> Response:
+def edited(request: Request, form: dict[str, str]) -> Response:
     """Save the form, if the entry has not changed since the form was made."""
     group = group_of(request)
     home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
@@ -64,41 +67,33 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
     )
     try:
         _, seq = home.ask(group, asked)
-    except Conflict as error:
-        return _conflict(request, home.read(group, made(GetMemory, id_)), form, str(error))
+    except Conflict as error:  # the form for the next save is based on the entry as it is now
+        now = home.read(group, made(GetMemory, id_))
+        lines = compared(now.content.splitlines(), content.splitlines()) or []
+        return page(
+            "conflict.html",
+            shown_of(request),
+            code=409,
+            is_note=False,
+            entry=now,
+            form=form,
+            why=str(error),
+            lines=lines,
+        )
     return go(href("g", group, "entry", id=id_, done="edited", seq=seq))
 
 
-def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
-    """Show the entry as it is now next to the typed text; the next save replaces that version."""
-    return page(
-        "conflict.html",
-        shown_of(request),
-        code=409,
-        is_note=False,
-        entry=now,
-        form=form,
-        why=why,
-        lines=compared(now.content.splitlines(), form.get("content", "").splitlines()) or [],
-    )
-
-
-def _changed(request: Request, form: dict[str, str]) -> Response:
+def changed(request: Request, form: dict[str, str]) -> Response:
     """Pin or unpin an entry, or remove its expiry, if it has not changed since it was shown."""
     group = group_of(request)
     action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
-    actions: dict[str, dict[str, object]] = {
-        "pin": {"pinned": True},
-        "unpin": {"pinned": False},
-        "return": {"valid_until": "never"},
-    }
-    if action not in actions or not version:
+    if action not in _ACTIONS or not version:
         raise Invalid("that is not something that can be done with an entry: load the page again")
-    _, seq = home_of(request).ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
+    _, seq = home_of(request).ask(group, made(EditMemory, id_, expected_version=version, **_ACTIONS[action]))
     return go(href("g", group, "entry", id=id_, done=action, seq=seq))
 
 
-def _forgotten(request: Request, form: dict[str, str]) -> Response:
+def forgotten(request: Request, form: dict[str, str]) -> Response:
     """Show what would be forgotten, and forget it if that is confirmed."""
     group = group_of(request)
     home, id_ = home_of(request), form.get("id", "")
@@ -151,17 +146,15 @@ def note_in(home: Home, group: str, id_: str) -> str | None:
     return None if found is None or not found.author else memory[slice(*found.span)].decode()
 
 
-def _note_edited(request: Request, form: dict[str, str]) -> Response:
+def note_edited(request: Request, form: dict[str, str]) -> Response:
     """Edit, pin or unpin a note, if it has not changed since the form was made."""
     group, action = group_of(request), form.get("action", "edited")
-    wanted: dict[str, object] = {"content": form.get("content", "").strip("\n")}
-    if action in _PINS:
-        wanted = {"pinned": _PINS[action]}
+    wanted = _ACTIONS.get(action, {"content": form.get("content", "").strip("\n")})
     try:
         edited, seq = home_of(request).ask(group, made(EditNote, form.get("id", ""), **wanted))
     except Conflict:
         change = _change_of(home_of(request), group, _lines(form.get("was", "")))
-        if action in _PINS or change is None:
+        if action in _ACTIONS or change is None:
             raise
         return _note_conflict(request, form, change)
     return go(href("g", group, "entry", id=edited.id, done=action, seq=seq))
@@ -201,20 +194,10 @@ def _bare(line: str) -> str:
     return line.strip().removeprefix("- ")
 
 
-def _blame(request: Request) -> Response:
+def blame(request: Request) -> Response:
     """Show the authors of MEMORY.md, or of the entry with an id."""
     home, group, id_ = home_of(request), group_of(request), member(request, "id", 200)
     file = MEMORY if id_ is None else home.read(group, made(GetMemory, id_)).file
     file = file if file.startswith("groups/") else f"groups/{group}/{file}"
     back = href("g", group, "memory", kind="notes") if id_ is None else href("g", group, "entry", id=id_)
     return page("blame.html", shown_of(request), of=id_ or MEMORY, back=back, file=file, blamed=blamed_in(home, file))
-
-
-ROUTES: Final = (
-    Route("/g/{group}/entry", _entry),
-    Route("/g/{group}/entry/edit", posted(_edited), methods=["POST"]),
-    Route("/g/{group}/entry/change", posted(_changed), methods=["POST"]),
-    Route("/g/{group}/forget", posted(_forgotten), methods=["POST"]),
-    Route("/g/{group}/blame", _blame),
-    Route("/g/{group}/notes/edit", posted(_note_edited), methods=["POST"]),
-)

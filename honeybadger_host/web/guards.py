@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,7 +20,7 @@ from honeybadger_host.spool.rate_limits import Buckets
 from honeybadger_host.web.rendering import problem
 
 ENTER: Final = "/enter"
-STATIC: Final = "/static/"
+STATIC: Final = "/static"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
@@ -35,7 +35,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
-_METHODS: Final = ("GET", "HEAD", "POST")
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # the allowed values of `Host`, without a port
 MAX_BODY_BYTES: Final = 1 << 20  # of a form; larger ones are refused
 SESSION_SECONDS: Final = 12 * 3600  # after which the operator needs a new link
 
@@ -51,8 +51,7 @@ class Access:
     def __init__(self, clock: Callable[[], float], renewed: Callable[[str], None]) -> None:
         self._clock = clock
         self._renewed = renewed
-        self._sessions: dict[bytes, float] = {}
-        """Digest of a cookie -> the time at which it expires."""
+        self._sessions: dict[bytes, float] = {}  # digest of a cookie -> the time at which it expires
         self._token = b""
         self._renew()
 
@@ -80,17 +79,13 @@ class Guards:
 
     Args:
         cookie: name of the session's cookie.
-        hosts: allowed values of `Host`, without a port.
         port: the port in `Host`; None: any, as for a socket that is forwarded.
     """
 
-    def __init__(
-        self, app: ASGIApp, access: Access, cookie: str, hosts: Collection[str], port: int | None, *, may_write: bool
-    ) -> None:
+    def __init__(self, app: ASGIApp, access: Access, cookie: str, port: int | None, *, may_write: bool) -> None:
         self._app = app
         self._access = access
         self._cookie = cookie
-        self._hosts = hosts
         self._port = port
         self._may_write = may_write
         self._strangers = Buckets(10, 60)
@@ -99,16 +94,18 @@ class Guards:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no WebSockets, no lifespan
+        is_static = scope["path"].startswith(f"{STATIC}/")
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                if is_static:
+                    headers["Cache-Control"] = "no-cache"  # a browser asks whether its copy is current
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        answer: ASGIApp = self._refusal(scope) or self._app
-        await answer(scope, receive, send_guarded)
+        await (self._refusal(scope) or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is refused, or None if it is allowed."""
@@ -116,14 +113,12 @@ class Guards:
         host = headers.getlist("host")
         if len(host) != 1 or not self._is_ours(host[0]):
             return problem(403, "This page is not served under that name", "Use the link that the command printed.")
-        cookie = _cookie_of(headers, self._cookie)
-        is_known = cookie is not None and self._access.knows(cookie)
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
+        is_known = self._access.knows(cookie)
         bucket = self._visitors if is_known else self._strangers
-        if bucket.take(cookie if is_known and cookie is not None else "", time.monotonic()):
+        if bucket.take(cookie if is_known else "", time.monotonic()):
             return problem(429, "Too many requests", "Wait a moment, then load the page again.", retry_after=2)
-        if method not in _METHODS:
-            return problem(405, "This page does not do that", "It reads with GET and changes with POST.")
-        if not is_known and path != ENTER and not path.startswith(STATIC):
+        if not is_known and path != ENTER and not path.startswith(f"{STATIC}/"):
             return problem(
                 401,
                 "You are not signed in",
@@ -149,17 +144,8 @@ class Guards:
     def _is_ours(self, host: str) -> bool:
         name, port = (host, "") if host.endswith("]") or ":" not in host else host.rsplit(":", 1)
         if self._port is None:
-            return name in self._hosts and (port == "" or port.isdigit())
-        return name in self._hosts and port == str(self._port)
-
-
-def _cookie_of(headers: Headers, name: str) -> str | None:
-    """Return the session's cookie of a request."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+            return name in _LOOPBACK and (port == "" or port.isdigit())
+        return name in _LOOPBACK and port == str(self._port)
 
 
 def _digest(text: str) -> bytes:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_host.errors import NotFound
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
 from honeybadger_host.web.asking import HostDown, Invalid
-from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
 
 
-def _health(request: Request) -> Response:
+def health(request: Request) -> Response:
     home, offset = home_of(request), number(request, "offset")
     status = home.status()
     if not status:
@@ -30,7 +28,7 @@ def _health(request: Request) -> Response:
         shown_of(request),
         status=status,
         wrong=[fault.message for fault in faults_in(status)],
-        dead=[*_letters(home.path, names[offset : offset + PER_PAGE])],
+        dead=[*letters(home.path, names[offset : offset + PER_PAGE])],
         dead_total=len(names),
         offset=offset,
         per_page=PER_PAGE,
@@ -38,36 +36,29 @@ def _health(request: Request) -> Response:
     )
 
 
-def _letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
+def letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
+    """Yield the dead letters of these names; one that was removed meanwhile is left out."""
     for name in names:
-        with contextlib.suppress(NotFound):  # it was removed meanwhile
+        with contextlib.suppress(NotFound):
             yield find_dead(home, name)
 
 
-def _acted(request: Request, form: dict[str, str]) -> Response:
+def acted(request: Request, form: dict[str, str]) -> Response:
     home, action = home_of(request), form.get("action", "")
     letter = find_dead(home.path, form.get("name", ""))
-    match action:
-        case "retry":
-            retry_dead(home.path, letter)
-        case "drop":
-            drop_dead(letter)
-        case _:
-            raise Invalid("that is not something that can be done with a dead letter: load the page again")
+    if action == "retry":
+        retry_dead(home.path, letter)
+    elif action == "drop":
+        drop_dead(letter)
+    else:
+        raise Invalid("that is not something that can be done with a dead letter: load the page again")
     return go(href("health", done=action))
 
 
-def _doctor(request: Request) -> Response:
+def doctor(request: Request) -> Response:
     """Run the doctor. It reads the whole journal; only the caller waits."""
     from honeybadger_host.ops.doctor import examine
 
-    findings = list(examine(home_of(request).path, lambda check: None))
-    findings.sort(key=lambda finding: ("problem", "warning", "ok").index(finding.level))
+    found = examine(home_of(request).path, lambda check: None)
+    findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))
     return page("doctor.html", shown_of(request), findings=findings)
-
-
-ROUTES: Final = (
-    Route("/health", _health),
-    Route("/health/doctor", _doctor),
-    Route("/health/dead", posted(_acted), methods=["POST"]),
-)

@@ -18,48 +18,23 @@ from honeybadger_host.journal.changes import ABSENT, NOTE_EDITED, WHOLE_KINDS, f
 from honeybadger_host.journal.edits import LINE_KINDS, edit_of, hunks_of
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.opening import read_position
-from honeybadger_host.journal.reader import LogFilter, read_change, read_log, why_never_undone
+from honeybadger_host.journal.reader import LogFilter, read_change, read_log
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.web.asking import Home
-from honeybadger_host.web.rendering import MAX_FIRST_CHARACTERS
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
 _MAX_LINES: Final = 400  # lines of a difference that are shown
-
-
-class Line(NamedTuple):
-    """A change in one line."""
-
-    seq: int
-    at: int
-    group: str
-    by: str
-    kind: str
-    file: str
-    gist: str
-    can_undo: bool
-
-    @property
-    def told(self) -> str:
-        """The author's action in words."""
-        return WORDS[self.kind].did
 
 
 class Looked(NamedTuple):
     """The changes of a page.
 
     Args:
-        down_to: number of the oldest change looked at; 0: all were.
+        down_to: number of the oldest change looked at; the next page has those before it. 0: all were.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[Row]
     down_to: int
-
-    @property
-    def before(self) -> int | None:
-        """The next page has the changes before this number; None: this is the last page."""
-        return self.down_to or None
 
 
 def newest_seq(journal: Path) -> int:
@@ -76,39 +51,31 @@ def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
     wanted = replace(wanted, after=after, before=top)
     rows = read_log(journal, wanted, limit + 1)
     if len(rows) > limit:
-        return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq)
-    return Looked([_line(row) for row in rows], after and after + 1)
+        return Looked(rows[:limit], rows[limit - 1].seq)
+    return Looked(rows, after and after + 1)
 
 
-def note_history(journal: Path, group: str, note: str) -> list[Line]:
+def note_history(journal: Path, group: str, note: str) -> list[Row]:
     """Return the changes that wrote or edited a note, newest first, of those looked at.
 
     Args:
         note: its text in the file.
     """
-    newest = newest_seq(journal)
-    if not newest:
-        return []
-    after = max(0, newest - _MAX_LOOKED_AT)
+    after = max(0, newest_seq(journal) - _MAX_LOOKED_AT)
     rows = [
         row
         for kind in ("note", NOTE_EDITED)
         for row in read_log(journal, LogFilter(group, kind=kind, after=after), _MAX_LOOKED_AT)
     ]
-    found: list[Line] = []
+    found: list[Row] = []
     text = note.encode().strip(b"\n")
     for row in sorted(rows, key=lambda row: -row.seq):
         hunks = hunks_of(row) if row.kind == NOTE_EDITED else ()
         written = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
         if written.strip(b"\n") == text:
-            found.append(_line(row))
+            found.append(row)
             text = b"".join(line for hunk in hunks for line in hunk.removed).strip(b"\n")
     return found
-
-
-def _line(row: Row) -> Line:
-    gist = gist_of(row, MAX_FIRST_CHARACTERS)
-    return Line(row.seq, row.at, row.group, row.sender, row.kind, row.file, gist, why_never_undone(row) is None)
 
 
 class Difference(NamedTuple):
@@ -119,7 +86,7 @@ class Difference(NamedTuple):
         unknown: why lines are missing; empty: none is.
     """
 
-    line: Line
+    row: Row
     lines: Sequence[tuple[str, str]]
     unknown: str
 
@@ -132,7 +99,7 @@ def difference_of(home: Home, seq: int) -> Difference:
     if row.kind in LINE_KINDS:
         hunks = edit_of(row).hunks
         if hunks is None:
-            return Difference(_line(row), (), "The text of this edit was not kept.")
+            return Difference(row, (), "The text of this edit was not kept.")
         return _told(row, signed_lines(hunks))
     if row.kind not in WHOLE_KINDS:
         return _told(row, [("+", line) for line in lines_of(row.data)])
@@ -156,34 +123,23 @@ def _told(row: Row, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> D
     lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MAX_LINES]]
     if len(signed) > _MAX_LINES:
         unknown = f"{unknown} {len(signed) - _MAX_LINES} more lines are not shown.".strip()
-    return Difference(_line(row), lines, unknown)
+    return Difference(row, lines, unknown)
 
 
-class Block(NamedTuple):
-    """Successive lines of a file that one change wrote, or a member of an entry.
+def blamed_in(home: Home, file: str) -> list[tuple[str, str, Blamed]]:
+    """Return each part of a group's file: place, text, author. Raises JournalError, NotFound, WorldFailed.
 
-    Args:
-        place: number of the first line, or name of the member.
-    """
-
-    place: str
-    text: str
-    blamed: Blamed
-
-
-def blamed_in(home: Home, file: str) -> list[Block]:
-    """Return each part of a group's file with its author. Raises JournalError, NotFound, WorldFailed.
-
+    A part is a member of an entry, or successive lines that one change wrote, whose place is the first line's number.
     It reads all changes of the file, so only the page that shows authors calls it.
     """
     held = read_whole(home.path / file)
     if held is None or not home.journal.exists():
         raise NotFound(f"{file} is not there, or no host has served this home yet")
     parts = blame_of(home.journal, file, held)
-    blocks: list[Block] = []
+    blocks: list[tuple[str, str, Blamed]] = []
     for _, group in groupby(parts, lambda part: part[1].origin if part[0].isdigit() else part[0]):
         lines = [*group]
         text = "\n".join(str(one.shown) for _, one in lines).strip("\n")
         if text.strip():
-            blocks.append(Block(lines[0][0], text, lines[0][1]))
+            blocks.append((lines[0][0], text, lines[0][1]))
     return blocks

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.wire import (
     ArchiveMemory,
@@ -32,7 +31,7 @@ from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned,
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
-from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
@@ -48,6 +47,7 @@ class Remembered(NamedTuple):
         author: empty if a person wrote it into the file.
         place: section of a note, category of an entry.
         at: time of writing; empty: unknown.
+        may_change: whether it can be changed here; an unsigned note can only be changed in the file.
     """
 
     kind: str
@@ -60,12 +60,7 @@ class Remembered(NamedTuple):
     is_pinned: bool = False
     valid_until: str | None = None
     is_archived: bool = False
-    is_signed: bool = True
-
-    @property
-    def may_change(self) -> bool:
-        """Whether it can be changed here; an unsigned note can only be changed in the file."""
-        return bool(self.id) and self.is_signed
+    may_change: bool = True
 
 
 class _Wanted(NamedTuple):
@@ -104,7 +99,7 @@ class _Rows(NamedTuple):
     is_complete: bool = True
 
 
-def _memory(request: Request) -> Response:
+def memory(request: Request) -> Response:
     home, group, wanted = home_of(request), group_of(request), _wanted(request)
     files = home.read(group, ReadGroupFiles())
     book = parse_notes(files.memory or "")
@@ -189,14 +184,23 @@ def _note(group: str, book: NoteBook, place: int) -> Remembered:
         id_ = "" if place == PREFACE else id_of(group, text)
         heading, _, rest = text.partition("\n") if text.startswith("## ") else ("", "", text)
         section = heading.removeprefix("## ")
-        return Remembered("note", id_, "", rest.strip("\n"), "", section, "", is_pinned(text), is_signed=False)
+        return Remembered("note", id_, "", rest.strip("\n"), "", section, "", is_pinned(text), may_change=False)
     at = f"{note.at.replace(' ', 'T')}:00Z"
     return Remembered("note", id_of(group, text), "", note.content, note.author, note.section, at, is_pinned(text))
 
 
 def _entry(row: EntryRow) -> Remembered:
-    title, author, at = row.title or row.name or "", row.author or "", row.updated or ""
-    return Remembered("entry", row.id, title, row.begins, author, row.category, at, row.pinned, row.valid_until)
+    return Remembered(
+        "entry",
+        row.id,
+        row.title or row.name or "",
+        row.begins,
+        row.author or "",
+        row.category,
+        row.updated or "",
+        row.pinned,
+        row.valid_until,
+    )
 
 
 def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
@@ -212,7 +216,8 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
         is_complete = is_complete and found.is_complete
     by_points = wanted.query is not None
     hits.sort(key=lambda hit: (hit.score or 0.0, hit.time or "") if by_points else (0.0, hit.time or ""), reverse=True)
-    sections = _sections(book)
+    signed = [note for place in book.places if (note := book.signed(place)) is not None]
+    sections = {(note.author, note.content.partition("\n")[0]): note.section for note in signed}
     rows = [_hit(hit, sections) for hit in hits]
     if wanted.author is not None:
         rows = [row for row in rows if row.author == wanted.author]
@@ -222,13 +227,8 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     return _Rows(rows[:_MAX_HITS], len(rows[:_MAX_HITS]), None, is_complete)
 
 
-def _sections(book: NoteBook) -> dict[tuple[str, str], str]:
-    """Return author and first line -> section of the signed notes."""
-    signed = [note for place in book.places if (note := book.signed(place)) is not None]
-    return {(note.author, note.content.partition("\n")[0]): note.section for note in signed}
-
-
 def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
+    """Return a hit as a row. `sections`: author and first line -> section of the signed notes."""
     is_note = hit.kind == "note"
     text = hit.text.removeprefix("- ").partition("\n> Archived")[0]
     section = sections.get((hit.author or "", text.partition("\n")[0]))
@@ -243,7 +243,7 @@ def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
         hit.pinned or (is_note and is_pinned(text)),
         hit.valid_until,
         hit.archived,
-        is_signed=not is_note or section is not None,
+        may_change=not is_note or section is not None,
     )
 
 
@@ -263,7 +263,7 @@ _WHY_NOT: Final = {
 }
 
 
-def _acted(request: Request, form: dict[str, str]) -> Response:
+def acted(request: Request, form: dict[str, str]) -> Response:
     """Archive, pin or unpin the chosen notes and entries, each with its own request."""
     home, group, wanted = home_of(request), group_of(request), _wanted(request)
     action = form.get("action", "")
@@ -276,25 +276,16 @@ def _acted(request: Request, form: dict[str, str]) -> Response:
     refused: list[str] = []
     for id_ in chosen:
         try:
-            _, seq = home.ask(group, _asked(action, id_))
+            asked: Asked[Any] = made(ArchiveMemory, id_)
+            if action != "archive":
+                kind: type[Asked[Any]] = EditNote if id_.startswith(NOTE_ID) else EditMemory
+                asked = made(kind, id_, pinned=action == "pin")
+            _, seq = home.ask(group, asked)
         except RequestFailed as error:
             if error.code not in _WHY_NOT:
                 raise
             refused.append(error.code)
             continue
         seqs += () if seq is None else (seq,)
-    told = {"done": action, "seqs": ",".join(map(str, seqs)), "refused": refused}
-    return go(href("g", group, "memory", **wanted.filters, **told))
-
-
-def _asked(action: str, id_: str) -> Asked[Any]:
-    if action == "archive":
-        return made(ArchiveMemory, id_)
-    kind: type[Asked[Any]] = EditNote if id_.startswith(NOTE_ID) else EditMemory
-    return made(kind, id_, pinned=action == "pin")
-
-
-ROUTES: Final = (
-    Route("/g/{group}/memory", _memory),
-    Route("/g/{group}/memory/act", posted(_acted), methods=["POST"]),
-)
+    told = ",".join(map(str, seqs))
+    return go(href("g", group, "memory", **wanted.filters, done=action, seqs=told, refused=refused))

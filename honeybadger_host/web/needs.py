@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.wire import ListGroups, ListTasks
 from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
-from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.documents.versions import removed_unread
-from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
-from honeybadger_host.spool.dead_letters import dead_names, find_dead
+from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
+from honeybadger_host.web.health import letters
 from honeybadger_host.web.rendering import href, page
 from honeybadger_host.web.review import gist_of_operation
 
@@ -63,10 +58,8 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
 
 def _dead(home: Home) -> Iterator[Need]:
     names = dead_names(home.path)
-    for name in names[:_MAX_OF_A_KIND]:
-        with contextlib.suppress(HostNotFound):  # it was removed meanwhile
-            reason = find_dead(home.path, name).reason
-            yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
+    for name, reason in ((letter.name, letter.reason) for letter in letters(home.path, names[:_MAX_OF_A_KIND])):
+        yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
     if len(names) > _MAX_OF_A_KIND:
         left = count_of(len(names) - _MAX_OF_A_KIND, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
@@ -98,47 +91,26 @@ def _budgets(status: dict[str, Any]) -> Iterator[Need]:
 
 
 def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
+    """Yield the last changed proposals of each group that wait for a decision."""
     for group in groups:
-        folder = home.path / "groups" / group / "proposals"
-        if folder.is_dir():
-            waiting = _waiting(home.path, group, *_newest_change(folder))
-            yield from waiting[:_MAX_OF_A_KIND]
-            if len(waiting) > _MAX_OF_A_KIND:
-                left, address = len(waiting) - _MAX_OF_A_KIND, href("g", group, "review")
-                yield Need("proposal", f"{left} more", group, address, "Look at all")
-
-
-def _newest_change(folder: Path) -> tuple[int, int]:
-    """Return the number of files in a folder, and when the newest one was changed."""
-    times = [0]
-    for path in folder.glob("*.json"):
-        with contextlib.suppress(OSError):
-            times.append(path.lstat().st_mtime_ns)
-    return len(times), max(times)
-
-
-@lru_cache(maxsize=256)
-def _waiting(home: Path, group: str, count: int, newest_change: int) -> list[Need]:
-    """Return the proposals of a group that wait for a decision, newest first. Cached until a file changes."""
-    found: list[Need] = []
-    for one in stored(home, group):
-        address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
-        if one.proposal is None:
-            found.append(Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at))
-            continue
-        undecided = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
-        if undecided:
-            more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
-            text = gist_of_operation(undecided[0]) + more
+        waiting = home.proposals.of(group)
+        for one in waiting[:_MAX_OF_A_KIND]:
+            address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
+            if one.proposal is None:
+                yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
+                continue
+            first, *more = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
+            text = gist_of_operation(first) + (f" and {len(more)} more" if more else "")
             kind = "write asked for" if one.proposal.kind == "write" else "proposal"
-            found.append(Need(kind, text, group, address, "Decide", at))
-    return sorted(found, key=lambda need: -int(need.at or 0))
+            yield Need(kind, text, group, address, "Decide", at)
+        if len(waiting) > _MAX_OF_A_KIND:
+            left, address = len(waiting) - _MAX_OF_A_KIND, href("g", group, "review")
+            yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 
-def _groups(request: Request) -> Response:
+def groups(request: Request) -> Response:
     home, named, offset = home_of(request), member(request, "named", 64), number(request, "offset")
-    asked = made(ListGroups, named=named, limit=PER_PAGE, offset=offset)
-    found = home.read(home.any_group(), asked)
+    found = home.read(home.any_group(), made(ListGroups, named=named, limit=PER_PAGE, offset=offset))
     status = home.status()
     is_first = named is None and not offset
     return page(
@@ -153,6 +125,3 @@ def _groups(request: Request) -> Response:
         per_page=PER_PAGE,
         status=status,
     )
-
-
-ROUTES: Final = (Route("/", _groups),)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib import resources
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -16,15 +14,16 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from honeybadger_agent.wording import count_of, in_words, shortened
+from honeybadger_host.journal.reader import why_never_undone
+from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown
 
 _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
-MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
+_MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
 _MAX_COMPARED_LINES: Final = 4000  # lines of both texts; the difference of longer ones is not shown
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
-_STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 
 
 class Shown(NamedTuple):
@@ -47,39 +46,41 @@ def page(
     return HTMLResponse(text, code, headers)
 
 
-def problem(status: int, what: str, now_what: str, *, retry_after: int | None = None, **values: Any) -> HTMLResponse:
+def problem(
+    status: int,
+    what: str,
+    now_what: str,
+    *,
+    retry_after: int | None = None,
+    shown: Shown | None = None,
+    typed: Mapping[str, str] | None = None,
+) -> HTMLResponse:
     """Return a page with an error and its remedy.
 
     Args:
         retry_after: seconds until the browser reloads it.
+        typed: texts of a form that was refused.
     """
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": {}, **values}
-    return page("problem.html", values.pop("shown", Shown()), code=status, headers=headers, **values)
+    values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": typed or {}}
+    return page("problem.html", shown or Shown(), code=status, headers=headers, **values)
 
 
 def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
     """Return text as HTML; characters that hide or reorder others are shown as numbers."""
     whole = str(text)
-    shown = Markup("").join(_visible(whole[:most]))
+    shown = escape(whole[:most])
+    if not HARMLESS.fullmatch(shown):
+        numbered = HIDDEN.sub(lambda hidden: f'<span class="hidden-character">U+{ord(hidden[0]):04X}</span>', shown)
+        shown = Markup(numbered)  # noqa: S704  all is escaped
     if len(whole) > most:
         shown += Markup(' <span class="muted">… and {} more</span>').format(count_of(len(whole) - most, "character"))
     return shown
 
 
-def _visible(text: str) -> Iterator[Markup]:
-    at = 0
-    harmless = HARMLESS.match(text)
-    for found in HIDDEN.finditer(text, harmless.end() if harmless else 0):
-        yield escape(text[at : found.start()])
-        yield Markup('<span class="hidden-character">U+{:04X}</span>').format(ord(found[0]))
-        at = found.end()
-    yield escape(text[at:])
-
-
 def first_words(text: str) -> str:
     """Return the beginning of a text on one line; a note without its dash."""
-    return shortened(" ".join(text.removeprefix("- ")[:400].split()), MAX_FIRST_CHARACTERS)
+    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MAX_FIRST_CHARACTERS)
 
 
 def shown_markdown(text: str) -> Markup:
@@ -139,31 +140,18 @@ def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str
     return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]
 
 
-class Bar(NamedTuple):
-    """A part of a bar; begin and width are in thousandths."""
+def bars(parts: Sequence[tuple[str, float]], whole: float) -> list[tuple[str, float, int, int]]:
+    """Return the parts of a bar, one after another: title, value, begin and width in thousandths of the bar.
 
-    title: str
-    begin: int
-    width: int
-    value: float
-
-
-def bars(parts: Sequence[tuple[str, float]], whole: float) -> list[Bar]:
-    """Return the parts of a bar, one after another. Parts that are larger than the whole together fill it."""
+    Parts that are larger than the whole together fill it.
+    """
     whole = max(whole, sum(value for _, value in parts), 1)
-    found: list[Bar] = []
+    found: list[tuple[str, float, int, int]] = []
     at = 0.0
     for title, value in parts:
-        found.append(Bar(title, round(1000 * at / whole), max(round(1000 * value / whole), 1 if value else 0), value))
+        found.append((title, value, round(1000 * at / whole), max(round(1000 * value / whole), 1 if value else 0)))
         at += value
     return found
-
-
-@cache
-def static_version() -> str:
-    """Return a digest of the style and the scripts, for their addresses."""
-    folder = resources.files("honeybadger_host") / "web" / "static"
-    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _STATIC)).hexdigest()[:12]
 
 
 @cache
@@ -178,6 +166,12 @@ def _environment() -> Environment:
     )
     environment.filters |= {"age": age, "markdown": shown_markdown}
     environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
+    # of a change in the journal
+    environment.filters |= {
+        "gist": lambda row: gist_of(row, _MAX_FIRST_CHARACTERS),
+        "did": lambda row: WORDS[row.kind].did,
+        "can_undo": lambda row: why_never_undone(row) is None,
+    }
     environment.filters["in_ascii"] = lambda text: ascii(text)[1:-1]
-    environment.globals |= {"href": href, "bars": bars, "count_of": count_of, "static_version": static_version()}
+    environment.globals |= {"href": href, "bars": bars, "count_of": count_of}
     return environment

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
 from honeybadger_agent.wire.proposals import UNDECIDED, changed_lines, is_copied
@@ -17,26 +16,16 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.web.asking import Home, Invalid, made
 from honeybadger_host.web.entries import texts_of
-from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import compared, first_words, href, page
 
 _MAX_LISTED: Final = 1000  # proposals that one request lists
 _MAX_GISTS: Final = 3  # operations of a proposal shown in the list
 
 
-class _Shown(NamedTuple):
-    """An operation with its difference, as pairs of sign and text."""
-
-    operation: Mapping[str, Any]
-    lines: Sequence[tuple[str, str]]
-    is_undecided: bool
-    is_copied: bool
-
-
-def _review(request: Request) -> Response:
+def review(request: Request) -> Response:
     group, offset, every = group_of(request), number(request, "offset"), member(request, "every") == "1"
-    asked = made(ListProposals, every=every, limit=min(offset + PER_PAGE, _MAX_LISTED))
-    found = home_of(request).read(group, asked)
+    found = home_of(request).read(group, made(ListProposals, every=every, limit=min(offset + PER_PAGE, _MAX_LISTED)))
     return page(
         "review.html",
         shown_of(request),
@@ -65,20 +54,21 @@ def gist_of_operation(operation: Operation) -> str:
     return first_words(words) if operation.op == "write" else f"{operation.op.replace('_', ' ')}: {first_words(words)}"
 
 
-def _proposal(request: Request) -> Response:
+def proposal(request: Request) -> Response:
     group = group_of(request)
     row = _read(request, group, str(request.path_params["proposal"]))
-    operations = [_shown(operation, row.before) for operation in row.operations]
     offset = number(request, "offset")
+    operations = row.operations[offset : offset + PER_PAGE]
     return page(
         "proposal.html",
         shown_of(request),
         row=row,
-        operations=operations[offset : offset + PER_PAGE],
+        operations=[(operation, _lines(operation, row.before)) for operation in operations],
+        undecided=UNDECIDED,
         texts=_texts(request, group, row),
-        total=len(operations),
-        copied=sum(each.is_copied for each in operations),
-        retired=sum(each.operation["op"] == "retire" for each in operations),
+        total=len(row.operations),
+        copied=sum(map(is_copied, row.operations)),
+        retired=sum(operation["op"] == "retire" for operation in row.operations),
         offset=offset,
         per_page=PER_PAGE,
         done=member(request, "done", 20),
@@ -98,15 +88,14 @@ def _read(request: Request, group: str, name: str) -> ProposalRow:
     return home_of(request).read(group, made(ListProposals, proposal=name)).proposals[0]
 
 
-def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
+def _lines(operation: Mapping[str, Any], before: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    """Return the difference that an operation makes, as pairs of sign and text."""
     old, new = changed_lines(operation, before)
     lines = compared(old, new)
-    if lines is None:
-        lines = [*(("-", line) for line in old), *(("+", line) for line in new)]
-    return _Shown(operation, lines, operation["state"] in UNDECIDED, is_copied(operation))
+    return [*(("-", line) for line in old), *(("+", line) for line in new)] if lines is None else lines
 
 
-def _decided(request: Request, form: dict[str, str]) -> Response:
+def decided(request: Request, form: dict[str, str]) -> Response:
     """Decide about one operation or about all copies, or undo the whole proposal."""
     group = group_of(request)
     name, decision = str(request.path_params["proposal"]), form.get("decision", "")
@@ -129,10 +118,3 @@ def _decided(request: Request, form: dict[str, str]) -> Response:
     asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
     decided, seq = home_of(request).ask(group, asked)
     return go(href("g", group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))
-
-
-ROUTES: Final = (
-    Route("/g/{group}/review", _review),
-    Route("/g/{group}/review/{proposal}", _proposal),
-    Route("/g/{group}/review/{proposal}/decide", posted(_decided), methods=["POST"]),
-)

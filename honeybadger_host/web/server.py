@@ -8,17 +8,18 @@ import os
 import signal
 import socket
 import stat
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Final
 from urllib.parse import quote
 
 import orjson
 import uvicorn
 
+from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import HomeLocked, HostError
 from honeybadger_host.files.home import check_home
 from honeybadger_host.files.safe_files import replace, try_lock
@@ -49,7 +50,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
         listening = stack.enter_context(_listening(where))
-        stack.callback(_forget_link, home)
+        stack.callback((home / LINK_FILE).unlink, missing_ok=True)
         port = None if isinstance(where, Path) else int(listening.getsockname()[1])
         base = f"unix:{where}" if port is None else f"http://127.0.0.1:{port}"
         tokens: list[str] = []
@@ -59,7 +60,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
             link = {"link": _link(base, token), "pid": os.getpid(), "may_write": may_write}
             replace(home / LINK_FILE, orjson.dumps(link), mode=0o600, is_durable=False)
 
-        app = build(Home(home, may_write), port, renewed)
+        app = build(Home(home, may_write, WaitingProposals(home)), port, renewed)
         told(_link(base, tokens[0]))
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
         if opens and port is not None:
@@ -74,58 +75,37 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
             proxy_headers=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
-        _Server(config).run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """A server that ends normally at a signal; uvicorn itself would raise the signal again."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after it has stopped
+            signal.signal(number, lambda number, frame: sys.exit(0))
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextlib.contextmanager
 def _listening(where: Path | int) -> Iterator[socket.socket]:
     """Yield a listening socket. Raises HostError."""
-    if isinstance(where, int):
-        try:
+    try:
+        if isinstance(where, int):
             listening = socket.create_server(("127.0.0.1", where))
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise HostError(f"cannot listen on port {where}: {why}; choose another with --port or web.port") from None
-        with listening:
             # accepted connections inherit it; else a page that is sent in two pieces waits 40 ms between them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            yield listening
-        return
-    _remove_stale(where)
-    before = os.umask(0o177)
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-            try:
-                listening.bind(str(where))
-            except OSError as error:
-                raise HostError(
-                    f"cannot listen on {where}: {error.strerror or error}; choose another --socket"
-                ) from None
-            os.umask(before)
+        else:
+            _remove_stale(where)
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listening.bind(str(where))
+            where.chmod(0o600)  # before it listens, nobody can connect
             listening.listen(128)
-            try:
-                yield listening
-            finally:
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        place = f"port {where}: {why}; choose another with --port or web.port"
+        if isinstance(where, Path):
+            place = f"{where}: {why}; choose another --socket"
+        raise HostError(f"cannot listen on {place}") from None
+    with listening:
+        try:
+            yield listening
+        finally:
+            if isinstance(where, Path):
                 where.unlink(missing_ok=True)
-    finally:
-        os.umask(before)
 
 
 def _remove_stale(path: Path) -> None:
@@ -158,8 +138,3 @@ def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bo
     told(f"the page runs already, as process {pid}" + ("" if writes else "; it only reads"))
     if opens and link.startswith("http:"):
         webbrowser.open(link)
-
-
-def _forget_link(home: Path) -> None:
-    with contextlib.suppress(OSError):
-        (home / LINK_FILE).unlink()

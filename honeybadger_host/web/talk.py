@@ -12,10 +12,9 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.exchange import StreamTail
-from honeybadger_agent.mailbox import OPERATOR, TURNS, Mailbox, checked_id
+from honeybadger_agent.mailbox import TURNS, Mailbox, checked_id
 from honeybadger_agent.wire import (
     Chat,
     GetHistory,
@@ -29,14 +28,14 @@ from honeybadger_agent.wire import (
     parse_request,
 )
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
-from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, shown_of
 from honeybadger_host.web.rendering import href, page, shown_markdown
 from honeybadger_host.web.timeline import event, stream
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
 
 
-def _talk(request: Request) -> Response:
+def talk(request: Request) -> Response:
     home, group = home_of(request), group_of(request)
     session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
     # The state first: the history that is read after it has every answered turn.
@@ -56,10 +55,6 @@ def _talk(request: Request) -> Response:
         sent=sent,
         done=member(request, "done", 20),
     )
-
-
-def _mailbox(home: Home, group: str) -> Mailbox:
-    return Mailbox.of(home.path, group, OPERATOR)
 
 
 def _reply(mailbox: Mailbox, turn: str) -> Reply | None:
@@ -83,7 +78,7 @@ class _Sent:
 
 
 def _look_at(home: Home, group: str, turn: str) -> _Sent:
-    mailbox = _mailbox(home, group)
+    mailbox = home.mailbox(group)
     data = mailbox.waiting(_checked(turn), TURNS)  # before the reply: it is removed after the reply is written
     reply = _reply(mailbox, turn)
     if reply is not None:
@@ -105,7 +100,7 @@ def _checked(turn: str) -> str:
         raise Invalid(str(error)) from None
 
 
-def _said(request: Request, form: dict[str, str]) -> Response:
+def said(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, agent = session_named(form.get("session", "main")), form.get("agent") or None
     asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
@@ -113,10 +108,10 @@ def _said(request: Request, form: dict[str, str]) -> Response:
     return go(href("g", group, "talk", session=session, agent=agent, turn=turn))
 
 
-async def _answer(request: Request) -> Response:
+async def answer(request: Request) -> Response:
     """Stream the answer to a message while it is written."""
     home, group, turn = home_of(request), group_of(request), _checked(member(request, "turn", 100) or "")
-    return stream(_written(_mailbox(home, group), turn))
+    return stream(_written(home.mailbox(group), turn))
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
@@ -141,25 +136,16 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
             await anyio.sleep(_LOOK_SECONDS)
 
 
-def _stopped(request: Request, form: dict[str, str]) -> Response:
+def stopped(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, turn = session_named(form.get("session", "main")), form.get("turn", "")
     home_of(request).ask(group, made(StopTurn, turn=turn), session=session)
     return go("/" if form.get("from") == "home" else href("g", group, "talk", session=session, turn=turn))
 
 
-def _told(request: Request, form: dict[str, str]) -> Response:
+def told(request: Request, form: dict[str, str]) -> Response:
     group = group_of(request)
     session, turn = session_named(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
     asked = made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn)
     home_of(request).ask(group, asked, session=session)
     return go(href("g", group, "talk", session=session, done="feedback"))
-
-
-ROUTES: Final = (
-    Route("/g/{group}/talk", _talk),
-    Route("/g/{group}/talk/answer", _answer),
-    Route("/g/{group}/talk/say", posted(_said), methods=["POST"]),
-    Route("/g/{group}/talk/stop", posted(_stopped), methods=["POST"]),
-    Route("/g/{group}/talk/feedback", posted(_told), methods=["POST"]),
-)

@@ -7,12 +7,11 @@ from typing import Any, Final
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, ResumeTask, RunTask
 from honeybadger_agent.wire import Request as Asked
 from honeybadger_host.web.asking import Invalid, made
-from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
 
 _ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
@@ -23,7 +22,7 @@ _ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
 }
 
 
-def _tasks(request: Request) -> Response:
+def tasks(request: Request) -> Response:
     group, offset = group_of(request), number(request, "offset")
     found = home_of(request).read(group, ListTasks()).tasks
     return page(
@@ -38,7 +37,7 @@ def _tasks(request: Request) -> Response:
     )
 
 
-def _task(request: Request) -> Response:
+def task(request: Request) -> Response:
     group, name = group_of(request), str(request.path_params["task"])
     task = home_of(request).read(group, made(ListTasks, task=name)).tasks[0]
     told = {
@@ -48,21 +47,13 @@ def _task(request: Request) -> Response:
     return page("task.html", shown_of(request), task=task, told=told)
 
 
-def _acted(request: Request, form: dict[str, str]) -> Response:
+def acted(request: Request, form: dict[str, str]) -> Response:
     """Run, pause, resume or cancel a task; cancelling asks for confirmation first."""
     group, home = group_of(request), home_of(request)
     action, task = form.get("action", ""), form.get("task", "")
     if action not in _ACTIONS:
         raise Invalid("that is not something that can be done with a task: load the page again")
     if action == "cancel" and form.get("confirm") != "yes":
-        (shown,) = home.read(group, made(ListTasks, task=task)).tasks
-        return page("cancel.html", shown_of(request), task=shown)
+        return page("cancel.html", shown_of(request), task=home.read(group, made(ListTasks, task=task)).tasks[0])
     home.ask(group, made(_ACTIONS[action], task))
     return go(href("g", group, "tasks", done=action, task=task))
-
-
-ROUTES: Final = (
-    Route("/g/{group}/tasks", _tasks),
-    Route("/g/{group}/tasks/act", posted(_acted), methods=["POST"]),
-    Route("/g/{group}/tasks/{task}", _task),
-)

@@ -10,14 +10,13 @@ import orjson
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import Rewind, Undo
 from honeybadger_host.files.home import is_served
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import Home, NotFound, made
-from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.looking_back import difference_of, look_back, newest_seq
 from honeybadger_host.web.rendering import Shown, href, page
 
@@ -25,7 +24,7 @@ _KINDS: Final = sorted(CHANGE_KINDS)
 _LOOK_SECONDS: Final = 1.0  # between two looks for changes
 
 
-def _timeline(request: Request) -> Response:
+def timeline(request: Request) -> Response:
     home = home_of(request)
     group = group_of(request) if "group" in request.path_params else None
     wanted = {name: member(request, name, 500) for name in ("by", "kind", "file")}
@@ -42,28 +41,28 @@ def _timeline(request: Request) -> Response:
         newest=newest_seq(home.journal),
         address=href(*parts),
         current=href(*parts, **wanted),
-        further=href(*parts, **wanted, before=looked.before),
+        further=href(*parts, **wanted, before=looked.down_to),
         done=member(request, "done", 20),
         seq=number(request, "seq"),
     )
 
 
-def _change(request: Request) -> Response:
+def change(request: Request) -> Response:
     home = home_of(request)
     difference = difference_of(home, checked_number(str(request.path_params["seq"]), "seq"))
-    group = difference.line.group
+    group = difference.row.group
     shown = Shown(group if home.has_group(group) else None, home.may_write)
-    return page("change.html", shown, difference=difference, line=difference.line)
+    return page("change.html", shown, difference=difference, line=difference.row)
 
 
-def _undone(request: Request, form: dict[str, str]) -> Response:
+def undone(request: Request, form: dict[str, str]) -> Response:
     """Undo one or more changes, newest first; their numbers are separated by commas."""
     home = home_of(request)
     seqs = sorted((checked_number(seq, "seq") for seq in form.get("seq", "").split(",")), reverse=True)
     done: int | None = None
     group = ""
     for seq in seqs:
-        group = difference_of(home, seq).line.group
+        group = difference_of(home, seq).row.group
         # a change for all groups is undone through any group
         _, done = home.ask(home.any_group() if group == GLOBAL_GROUP else group, made(Undo, seq))
     if len(seqs) > 1 and home.has_group(group):
@@ -71,7 +70,7 @@ def _undone(request: Request, form: dict[str, str]) -> Response:
     return go(href("change", str(done)) if done is not None else href("timeline"))
 
 
-def _rewound(request: Request, form: dict[str, str]) -> Response:
+def rewound(request: Request, form: dict[str, str]) -> Response:
     """Show what a rewind would change, and do it when that is confirmed."""
     group = group_of(request)
     to = form.get("to", "").strip()
@@ -92,7 +91,7 @@ def event(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(data))
 
 
-async def _events(request: Request) -> Response:
+async def events(request: Request) -> Response:
     return stream(_news(home_of(request), number(request, "after")))
 
 
@@ -100,7 +99,7 @@ async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
     """Yield `changed` when the journal grew, and `host` when a host started or stopped."""
     was_up: bool | None = None
     while True:
-        is_up, newest = await run_in_threadpool(_look, home)
+        is_up, newest = await run_in_threadpool(lambda: (is_served(home.path), newest_seq(home.journal)))
         if is_up != was_up:
             yield event("host", is_up)
             was_up = is_up
@@ -109,17 +108,3 @@ async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
             after = newest
         yield b":\n\n"  # a comment, which fails if the reader is gone
         await anyio.sleep(_LOOK_SECONDS)
-
-
-def _look(home: Home) -> tuple[bool, int]:
-    return is_served(home.path), newest_seq(home.journal)
-
-
-ROUTES: Final = (
-    Route("/events", _events),
-    Route("/timeline", _timeline),
-    Route("/g/{group}/timeline", _timeline),
-    Route("/g/{group}/rewind", posted(_rewound), methods=["POST"]),
-    Route("/change/{seq}", _change),
-    Route("/undo", posted(_undone), methods=["POST"]),
-)

@@ -155,6 +155,7 @@ def test_no_other_method_and_no_large_form_comes_through(browser: Browser) -> No
         *("/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py", "/static//etc/passwd"),
         *("/g/../../etc/memory", "/g/..%2f..%2fetc/memory", "/g/%2e%2e/memory", "/g/global/memory", "/g/none/memory"),
         *("/g/main/review/..%2f..%2fx", "/g/main/blame?id=../../../data/journal.db"),
+        "/g/main/search?query=x&limit=%C2%B2",  # a digit, but no number
     ],
 )
 def test_looking_leaves_no_path_and_makes_no_group(page: Page, browser: Browser, path: str) -> None:
@@ -162,6 +163,13 @@ def test_looking_leaves_no_path_and_makes_no_group(page: Page, browser: Browser,
     assert answer.status in (404, 422)
     assert "root:" not in answer.text
     assert not {each.name for each in (page.home / "data" / "ipc").iterdir()} - {"main"}
+
+
+def test_a_style_is_loaded_again_only_when_it_changed(page: Page) -> None:
+    stranger = page.browser(is_signed_in=False)
+    style = stranger.get("/static/style.css")
+    assert (style.status, style.headers["Cache-Control"]) == (200, "no-cache")
+    assert stranger.get("/static/style.css", If_None_Match=style.headers["ETag"]).status == 304
 
 
 def test_a_flood_is_slowed_down(home: Path) -> None:
