@@ -96,29 +96,26 @@ class Applying:
 
     def prepare(self, asked: Asked) -> Prepared:
         """Load the files of all operations. Raises WorldFailed."""
-        group, load = self.proposal.group, self.files.load
-        mark = _mark_file(self.proposal)
-        for file in (proposal_file(group, self.proposal.id), f"groups/{group}/{SUMMARY}", f"groups/{group}/{MEMORY}"):
-            load(file)
-        if mark is not None:
-            load(mark)
+        group, mark = self.proposal.group, _mark_file(self.proposal)
+        files = [proposal_file(group, self.proposal.id), f"groups/{group}/{SUMMARY}", f"groups/{group}/{MEMORY}"]
+        files += () if mark is None else (mark,)
         entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
         for operation in self.chosen:
+            category = operation.category
             for source in operation.sources:
                 found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
-                for file in found:
-                    load(file)
-                    load(archived_file(file))
+                files += (*found, *map(archived_file, found))
                 if len(found) == 1:
                     entries[source] = found[0]
-                if operation.op == "refine" and operation.category is not None:
-                    load(entry_file(group, operation.category, source))
-            if operation.result is not None and operation.category is not None:
-                category, text = self.entries.place(group, operation.category), folded(operation.result)
+                if operation.op == "refine" and category is not None:
+                    files.append(entry_file(group, category, source))
+            if operation.result is not None and category is not None:
+                category, text = self.entries.place(group, category), folded(operation.result)
                 free[operation.n] = [entry_file(group, category, entry_id(category, text, n)) for n in range(_PLACES)]
-                for file in free[operation.n]:
-                    load(file)
+                files += free[operation.n]
+        for file in files:
+            self.files.load(file)
         return Prepared(entries, free)
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:

@@ -222,8 +222,7 @@ class Asker:
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
         """Return the name of one of a group's questions with this prefix, or None. Raises WorldFailed."""
-        names = [key.request for key in await self.begun(prefix) if key.group == group]
-        return max(names, default=None)
+        return max((key.request for key in await self.begun(prefix) if key.group == group), default=None)
 
     async def forget(self, question: Question) -> None:
         """Forget a useless answer: the next attempt asks the model again."""

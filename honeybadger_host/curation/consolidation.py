@@ -21,7 +21,7 @@ from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAn
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, protected_notes, taken
 from honeybadger_host.curation.proposal import ONLY_A_PERSON, Op, Operation, Proposal, counts_of
-from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.curation.said import (
     Pick,
     Refs,
@@ -54,7 +54,8 @@ _MAX_TEXT: Final = 8_000  # characters of a history or a summary by a model: 500
 _MAX_SECTION: Final = 80  # characters, as the protocol allows
 _MAX_NOTES_TOKENS: Final = 8_000  # tokens of the notes in a question; the turns have 12,000
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
-_BULLET: Final = re.compile(r"[-*+] +")
+_BULLET: Final = re.compile(r"\A[-*+] +")
+_FACT_BEGINS: Final = re.compile(r"^(?=#|[-*+] +)|^[ \t]*$", re.MULTILINE)
 _QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
 
 
@@ -64,8 +65,8 @@ class Consolidations:
     def __init__(self, uses: PassDependencies) -> None:
         self._uses = uses
         self.done = 0  # since the start
+        # (group, session) -> number of wrong answers since its last consolidation
         self._wrong: Counter[tuple[str, str]] = Counter()
-        """(group, session) -> number of wrong answers since its last consolidation."""
 
     async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
         """Consolidate the turns of a session that are due; return whether there are more.
@@ -82,15 +83,12 @@ class Consolidations:
         if self._uses.prose:
             system += f"\n\n{read_directive(self._uses.files, 'prose')}"
         text = request_text(material)
-        name = await self._uses.name_of(group, _named(session))
         if self._wrong[group, session] >= ATTEMPTS:
-            log.error("curation.given_up", group=group, id=name, now_what="it is done without a model")
+            log.error("curation.given_up", group=group, session=session, now_what="it is done without a model")
             text = ""
-        question = Question(group, name, "consolidation", system, text)
+        question = Question(group, _named(session), "consolidation", system, text)
         try:
-            made = await self._uses.make(
-                question, partial(self._propose, material, question), until=material.turns[-1].at
-            )
+            made = await self._uses.make(question, partial(self._propose, material), until=material.turns[-1].at)
         except WrongAnswer:
             self._wrong[group, session] += 1
             raise
@@ -107,12 +105,10 @@ class Consolidations:
         after = begins_after(uses.turn_logs.load(group, session).last_number, mark, uses.memory_window)
         turns = [turn for turn in known if turn.number > after]
         again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
+        due = turns[: -kept_turns(uses.memory_window)]
+        now = due[: taken(due)]
         if again is not None:
-            due = [turn for turn in known if again[0] <= turn.number <= again[1]]
-            count = len(due)
-        else:
-            due = turns[: -kept_turns(uses.memory_window)]
-            count = taken(due)
+            due = now = [turn for turn in known if again[0] <= turn.number <= again[1]]
         is_long = 0 < uses.history_budget_tokens < sum(turn.line_tokens for turn in turns)
         is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
         if not due or not is_due:
@@ -122,23 +118,22 @@ class Consolidations:
             return None
         is_forgotten = uses.forgotten_in(group)
         known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
-        first, end = due[0].number, due[count - 1].number
-        before = [turn for turn in known if turn.number < first]
-        now = [turn for turn in known if first <= turn.number <= end]
+        before = [turn for turn in known if turn.number < now[0].number]
+        now = [turn for turn in known if now[0].number <= turn.number <= now[-1].number]
         told: set[int] = set()
         for operation in (one for each in earlier if mark and each.id == mark.proposal for one in each.operations):
             told |= {quote.turn for quote in operation.evidence if operation.op == "write_summary"}
         summary = [turn for turn in before if turn.number in told]
         material = Material(session, now, before, summary, uses.notes_in(group), self._is_said)
-        return material, again is not None or count < len(due)
+        return material, again is not None or len(now) < len(due)
 
     def _is_said(self, turn: Turn) -> bool:
         return self._uses.is_person(turn) and turn.content != FORGOTTEN
 
     def _earlier(self, group: str, session: str) -> list[Proposal]:
-        """Return the earlier proposals of a session. A broken file is left out: `review` names it."""
-        found = stored(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
-        return [each.proposal for each in found if each.proposal is not None and each.proposal.session == session]
+        """Return the earlier proposals of a session."""
+        found = readable(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
+        return [each for each in found if each.session == session]
 
     def _propose(self, material: Material, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
@@ -421,12 +416,12 @@ def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
 def left_out(update: str, notes: Mapping[str, NotePlace]) -> list[str]:
     """Return the ids of the notes of which a MEMORY.md by a model leaves out at least a part."""
     kept = {_key(text) for _, text in _bullets(update)}
-    gone = []
-    for name, note in notes.items():
+
+    def is_kept(note: NotePlace) -> bool:
         parts = [_key(text) for _, text in _bullets(note.text)]  # a person's note may have several bullets, or none
-        if _key(note.text) not in kept and not kept.issuperset(parts):
-            gone.append(name)
-    return gone
+        return _key(note.text) in kept or kept.issuperset(parts)
+
+    return [name for name, note in notes.items() if not is_kept(note)]
 
 
 def _key(text: str) -> str:
@@ -437,15 +432,11 @@ def _key(text: str) -> str:
 def _bullets(memory: str) -> Iterator[tuple[str, str]]:
     """Yield section and text of each fact in a MEMORY.md: a bullet, or a paragraph."""
     section = ""
-    text: list[str] = []
-    for line in [*memory.split("\n"), ""]:
-        bullet = _BULLET.match(line)
-        is_heading = line.startswith("#")
-        if text and (bullet or is_heading or not line.strip()):
-            yield section, " ".join(text)
-            text = []
-        if is_heading:
-            signed = SIGNED.fullmatch(line)
-            section = signed["section"] if signed else line.lstrip("#").strip()
-        elif line.strip():
-            text.append(line[bullet.end() if bullet else 0 :].strip())
+    for part in _FACT_BEGINS.split(memory):
+        heading, _, rest = part.partition("\n") if part.startswith("#") else ("", "", part)
+        if heading:
+            signed = SIGNED.fullmatch(heading)
+            section = signed["section"] if signed else heading.lstrip("#").strip()
+        text = " ".join(_BULLET.sub("", rest, count=1).split())
+        if text:
+            yield section, text

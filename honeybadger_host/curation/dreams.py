@@ -24,6 +24,7 @@ from honeybadger_host.curation.asking import FAILED, Answer, Answered, Question,
 from honeybadger_host.curation.candidates import Pair, alike, identical
 from honeybadger_host.curation.gates import STRENGTH
 from honeybadger_host.curation.passes import (
+    BEGINNING,
     MAX_TOKENS,
     Made,
     PassDependencies,
@@ -56,7 +57,6 @@ from honeybadger_host.work.times import Cron, next_run
 log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)  # RB13
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 # Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.
 _SENSITIVE: Final = re.compile(
     rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
@@ -102,7 +102,7 @@ class DueDreams:
 
     def _is_due(self, group: str, now: datetime) -> bool:
         dreamt = _newest([signature_of(f"{self.home}/{dreamt_file(group)}")])
-        since = max(dreamt or self.ledger.known_since(), self._looked.get(group, _BEGINNING))
+        since = max(dreamt or self.ledger.known_since(), self._looked.get(group, BEGINNING))
         run = next_run(self.schedule, min(since, now))  # a time from a clock that was ahead must not delay it
         if run is None or run > now:
             return False
@@ -161,16 +161,15 @@ class Dreams:
     async def _tidy(self, snapshot: Snapshot, said: Turns, is_trial: bool) -> Made | None:
         """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
         uses, group = self._uses, snapshot.group
-        name = await uses.name_of(group, "dream-")
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
         turns = {**feedback, **said}
         pairs, text, given = [], "", dict[str, str]()
         if uses.asker is not None:
             pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
             text, given = request_text(snapshot, pairs, feedback, said)
-        question = Question(group, name, "dream", read_directive(uses.files, "dream"), text)
+        question = Question(group, "dream-", "dream", read_directive(uses.files, "dream"), text)
 
-        def propose(answer: Answer | None) -> Proposal:
+        def propose(question: Question, answer: Answer | None) -> Proposal:
             operations = folds(snapshot)
             if answer is not None:
                 operations += operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
@@ -193,16 +192,15 @@ class Dreams:
         newest = max((turn.at for turn in turns.values()), default=None)
         if newest is None or (mark is not None and mark.at is not None and newest <= mark.at):
             return None
-        name = await uses.name_of(group, "preferences-")
         known = [each.content for each in snapshot.entries.values() if is_below(each.category, "user-preferences")]
         sections = {
             "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
             "What People Said": newest_lines(numbered_turns(turns), MAX_TOKENS),
         }
         text = sections_text(sections)
-        question = Question(group, name, "preferences", read_directive(uses.files, "pref-dream"), text)
+        question = Question(group, "preferences-", "preferences", read_directive(uses.files, "pref-dream"), text)
 
-        def propose(answer: Answer | None) -> Proposal | None:
+        def propose(question: Question, answer: Answer | None) -> Proposal | None:
             if answer is None:
                 return None
             said = read_answer(answer.text, PreferenceAnswer).preferences
@@ -281,7 +279,9 @@ def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, sai
     candidates: list[str] = []
     room = MAX_TOKENS
     for pair in pairs:
-        if snapshot.protected.keys() & {*pair.ids} or _is_part(snapshot, pair):
+        entries = [snapshot.entries[each] for each in pair.ids if each in snapshot.entries]
+        is_part = any(entry.metadata.get(PART_OF) in pair.ids for entry in entries)  # one was taken from the other
+        if is_part or snapshot.protected.keys() & {*pair.ids}:
             continue
         new = {each: _shown(snapshot, each) for each in pair.ids if each not in shown}
         needed = sum(map(estimate_tokens, new.values()))
@@ -303,21 +303,15 @@ def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, sai
     return text if shown or feedback else "", {f"E{n}": name for n, name in enumerate(shown, 1)}
 
 
-def _is_part(snapshot: Snapshot, pair: Pair) -> bool:
-    """Return whether one of two entries was taken from the other."""
-    entries = [snapshot.entries[each] for each in pair.ids if each in snapshot.entries]
-    return any(entry.metadata.get(PART_OF) in pair.ids for entry in entries)
-
-
 def _shown(snapshot: Snapshot, name: str) -> str:
     """Return an entry or a note, for a model, as one line of JSON."""
-    entry, note = snapshot.entries.get(name), snapshot.notes.get(name)
-    members: dict[str, object] = {}
-    if entry is not None:
+    members: dict[str, object]
+    if (note := snapshot.notes.get(name)) is not None:
+        members = {"note_in": note.section, "by": note.author, "text": note.text}
+    else:
+        entry = snapshot.entries[name]
         members = {"category": entry.category, "tags": entry.tags, "title": entry.title, "by": entry.by}
         members |= {"created": entry.created, "text": entry.content}
-    elif note is not None:
-        members = {"note_in": note.section, "by": note.author or None, "text": note.text}
     shown = {member: value for member, value in members.items() if value}
     return f"{orjson.dumps({'id': name, **shown}).decode()}\n"
 

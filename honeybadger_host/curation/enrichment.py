@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final
 
@@ -23,7 +22,7 @@ from honeybadger_agent.wire.labels import is_store
 from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer, read_answer, read_directive
 from honeybadger_host.curation.dreams import PART_OF
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.passes import BEGINNING, PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
 from honeybadger_host.errors import WorldFailed
@@ -91,7 +90,7 @@ class Enrichment:
         text = "" if found is None else f"## Saved Text\n{numbered_turn(_as_turn(found[0]), '1', is_person=True)}"
         question = Question(group, name, "enrichment", read_directive(self.uses.files, "enrichment"), text)
         try:
-            await self.uses.make(question, partial(self._propose, question, found))
+            await self.uses.make(question, partial(self._propose, found))
         except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
             log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
         return True
@@ -116,7 +115,7 @@ class Enrichment:
         is_fit = is_long and not is_ours and entry.name is None and not is_imported
         return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
 
-    def _propose(self, question: Question, found: tuple[Entry, str] | None, answer: Answer | None) -> Proposal | None:
+    def _propose(self, found: tuple[Entry, str] | None, question: Question, answer: Answer | None) -> Proposal | None:
         """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
         if answer is None or found is None:
             return None
@@ -133,7 +132,7 @@ class Enrichment:
 
 def _as_turn(entry: Entry) -> Turn:
     """Return an entry as a turn, so that its sentences have numbers."""
-    at = entry.created or datetime.min.replace(tzinfo=UTC)
+    at = entry.created or BEGINNING
     return Turn(1, at, "user", entry.by or "a person", entry.by or "", entry.content, 0)
 
 

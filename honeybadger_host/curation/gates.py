@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
+from honeybadger_agent.wording import shortened
 from honeybadger_host.curation.proposal import (
     TAKEN,
     Evidence,
@@ -100,7 +101,7 @@ def _not_copied(operation: Operation, known: Known) -> str | None:
     for evidence in operation.evidence:
         turn = known.turns.get(evidence.place)
         if turn is None or evidence.quote not in turn.content:
-            return f"turn {evidence.session}#{evidence.turn} does not say {_short(evidence.quote)!r}"
+            return f"turn {evidence.session}#{evidence.turn} does not say {shortened(evidence.quote, 80)!r}"
     if operation.result is None or operation.by:
         return None
     if not operation.evidence and not operation.sources:
@@ -110,7 +111,7 @@ def _not_copied(operation: Operation, known: Known) -> str | None:
     before = [(each.session, each.turn - 1) for each in operation.evidence]
     around = [known.turns[place].content for place in before if place in known.turns]
     made_up = uncopied(operation.result, told or sources, [*sources, *around])
-    return f"what it rests on does not say {_short(made_up[0])!r}" if made_up else None
+    return f"what it rests on does not say {shortened(made_up[0], 80)!r}" if made_up else None
 
 
 def _not_a_person(operation: Operation, known: Known) -> str | None:
@@ -172,8 +173,3 @@ GATES: Final[Mapping[GateName, Callable[[Operation, Known], str | None]]] = {
 def _quoted(operation: Operation, known: Known) -> Sequence[tuple[Evidence, Turn]]:
     """Return the quotes of an operation with their turns, without turns that are not known."""
     return [(each, known.turns[each.place]) for each in operation.evidence if each.place in known.turns]
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -28,7 +28,7 @@ from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.proposal import COUNTED, Operation, Proposal, Tokens, numbered
-from honeybadger_host.curation.proposal_files import proposal_file, stored, unsettled
+from honeybadger_host.curation.proposal_files import proposal_file, readable, unsettled
 from honeybadger_host.curation.said import Turns
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
@@ -49,8 +49,6 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-# Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
-_FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
 MAX_TURNS: Final = 2000  # newest turns of a session that a pass reads
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
@@ -60,7 +58,7 @@ _RETIRED_WITHIN: Final = timedelta(days=30)  # the month of the gate `too_much`
 # Reasons for protection.
 _A_PERSON: Final = "a person wrote it"
 _PINNED: Final = "it is pinned"
-_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +105,10 @@ class PassDependencies:
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
-    async def name_of(self, group: str, prefix: str) -> str:
-        """Return the name of a group's unfinished question with this prefix from before a restart, or a new name."""
-        kept = None if self.asker is None else await self.asker.unfinished(group, prefix)
-        return kept or f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"[:-3]
-
     async def make(
         self,
         question: Question,
-        propose: Callable[[Answer | None], Proposal | None],
+        propose: Callable[[Question, Answer | None], Proposal | None],
         *,
         until: datetime | None = None,
         is_trial: bool = False,
@@ -123,18 +116,21 @@ class PassDependencies:
         """Ask a model and write the proposal of its answer; return it, or None if nothing is proposed.
 
         Args:
-            question: without a text no model is asked.
-            propose: answer, or None without a model -> the proposal with its gates checked, or None if there is nothing
-                to write; runs on a thread.
+            question: without a text no model is asked. Its name is a prefix; it gets the name of the group's
+                unfinished question with this prefix from before a restart, or a new name.
+            propose: (question, answer or None without a model) -> the proposal with its gates checked, or None if there
+                is nothing to write; runs on a thread.
             until: see `Applying`; None: the time of the proposal.
             is_trial: nothing is written.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
         answer = None
+        kept = None if self.asker is None else await self.asker.unfinished(question.group, question.name)
+        question = replace(question, name=kept or f"{question.name}{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"[:-3])
         if self.asker is not None and question.text:
             answer = await self.asker.ask(question)
         try:
-            proposal = await anyio.to_thread.run_sync(propose, answer)
+            proposal = await anyio.to_thread.run_sync(propose, question, answer)
         except (WrongAnswer, ValidationError) as error:  # the second: it has too many operations or too long texts
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
@@ -212,7 +208,7 @@ def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
     first, last = proposal.first_turn or 0, proposal.last_turn or 0
     span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last} if proposal.session else {}
     log.info(
-        _FINISHED.get(proposal.kind, "dream.finished"),
+        "dream.finished" if proposal.kind == "preferences" else f"{proposal.kind}.finished",
         group=proposal.group,
         kind=proposal.kind,
         **span,
@@ -298,15 +294,18 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
             with contextlib.suppress(ValueError):  # it was logged
                 entries.append(uses.entry_files.parse(file, data))
                 digests[entries[-1].id] = hashlib.sha256(data).hexdigest()
-    entries.sort(key=lambda entry: (entry.created or _BEGINNING, entry.id))
-    earlier = earlier_proposals(uses.home, group, now - _RETIRED_WITHIN)
+    entries.sort(key=lambda entry: (entry.created or BEGINNING, entry.id))
+    since = now - _RETIRED_WITHIN
+    earlier = readable(
+        uses.home, group, lambda name, at: at >= since.timestamp() or name.startswith(("dream-", "preferences-"))
+    )
     return Snapshot(
         group,
         entries={entry.id: entry for entry in entries},
         notes=uses.notes_in(group),
         digests=digests,
         earlier=earlier,
-        changed_lately=len(retired_since(earlier, now - _RETIRED_WITHIN)),
+        changed_lately=len(retired_since(earlier, since)),
         left_out=len(files) - len(entries),
     )
 
@@ -343,12 +342,6 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
 
 
 # ---------------------------------------------------------------------------------------------------------- proposals
-
-
-def earlier_proposals(home: Path, group: str, since: datetime) -> list[Proposal]:
-    """Return the dreams of a group, and its other proposals that changed since. A broken file is left out."""
-    found = stored(home, group, lambda name, at: at >= since.timestamp() or name.startswith(("dream-", "preferences-")))
-    return [each.proposal for each in found if each.proposal is not None]
 
 
 def retired_since(earlier: Iterable[Proposal], since: datetime) -> set[str]:

@@ -7,6 +7,7 @@ goes through the pipeline like a request.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
@@ -219,21 +220,20 @@ class Curator:
                 has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
-        except FAILED as error:
-            log.warning("curation.failed", **self._failed(job, str(error)))
         except Exception as error:
-            log.error("curation.failed", **self._failed(job, f"{type(error).__name__}, see the log"), exc_info=error)
+            is_bug = not isinstance(error, FAILED)
+            why = f"{type(error).__name__}, see the log" if is_bug else str(error)
+            self.failures += 1
+            log.log(
+                logging.ERROR if is_bug else logging.WARNING,
+                "curation.failed",
+                kind=job.kind,
+                group=job.group,
+                **({"session": job.session} if job.session else {}),
+                why=why,
+                again_in_seconds=round(self.jobs.fail(job, why, time.monotonic())),
+                now_what="nothing is lost: memory and the turns in the log stay as they are",
+                exc_info=error if is_bug else None,
+            )
         else:
             self.jobs.end(job, has_more=has_more)
-
-    def _failed(self, job: Job, why: str) -> dict[str, object]:
-        """Let a failed job wait; return the members of its log line."""
-        self.failures += 1
-        return {
-            "kind": job.kind,
-            "group": job.group,
-            **({"session": job.session} if job.session else {}),
-            "why": why,
-            "again_in_seconds": round(self.jobs.fail(job, why, time.monotonic())),
-            "now_what": "nothing is lost: memory and the turns in the log stay as they are",
-        }

@@ -10,8 +10,9 @@ import anyio
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.dreams import Dreams
-from honeybadger_host.curation.passes import PassDependencies, earlier_proposals, retired_since, take
+from honeybadger_host.curation.passes import PassDependencies, retired_since, take
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
+from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.text.turn import Turn
 
@@ -57,7 +58,7 @@ def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
     proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=operations)
     (folder / "dream-1.json").write_bytes(dump_proposal(proposal))
     (folder / "broken.json").write_text("{")
-    (found,) = earlier_proposals(home, "main", datetime.now(UTC) + timedelta(days=31))
+    (found,) = readable(home, "main", lambda name, at: True)
     assert retired_since([found], NOW) == {"a", "b"}
     assert retired_since([found], NOW + timedelta(seconds=1)) == set()
 
