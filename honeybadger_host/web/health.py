@@ -59,6 +59,6 @@ def doctor(request: Request) -> Response:
     """Run the doctor. It reads the whole journal; only the caller waits."""
     from honeybadger_host.ops.doctor import examine
 
-    found = examine(home_of(request).path, lambda check: None)
-    findings = sorted(found, key=lambda finding: ("problem", "warning", "ok").index(finding.level))
+    levels = ("problem", "warning", "ok")
+    findings = sorted(examine(home_of(request).path), key=lambda finding: levels.index(finding.level))
     return page("doctor.html", shown_of(request), findings=findings)

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import anyio
 import pytest
 
-from honeybadger_agent.models.model import ModelSaid
+from honeybadger_agent.models.model import ModelSaid, OnText, Prompt
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.curation.asking import Asker, Budgets, OverBudget, Question
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
-
-
-def asker(
-    journal: Journal, sleep: Callable[[float], Awaitable[None]] | None = None, budgets: Budgets | None = None
-) -> Asker:
-    """Return what asks a model that answers at once, or sleeps first."""
-    model = ScriptedModel([ModelSaid("{}", input_tokens=7, output_tokens=2)])
-    if sleep is not None:
-        model.delay_seconds, model.sleep = 1.0, sleep
-
-    async def opened() -> ScriptedModel:
-        return model
-
-    slot = anyio.CapacityLimiter(1)
-    return Asker(journal, lambda: slot, opened, str, budgets or Budgets(), max_output_tokens=10)
 
 
 # -------------------------------------------------------------------------------------------------------------- budgets
@@ -53,13 +37,19 @@ def test_a_used_up_budget_stops_its_group_or_kind() -> None:
 
 def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
     booked: list[list[Spent]] = []
+    slot = anyio.CapacityLimiter(1)
 
-    async def look(seconds: float) -> None:
-        booked.append(journal.spent(spent.day))
-        with pytest.raises(OverBudget, match=r"curation\.groups\.main is 30: it waits until 2"):
-            await asking.ask(Question("main", "dream-2", "dream", "Tidy up.", "Two notes say the same."))
+    class Watched(ScriptedModel):
+        async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
+            booked.append(journal.spent(spent.day))
+            with pytest.raises(OverBudget, match=r"curation\.groups\.main is 30: it waits until 2"):
+                await asking.ask(Question("main", "dream-2", "dream", "Tidy up.", "Two notes say the same."))
+            return await ScriptedModel.answer(self, prompt, on_text)
 
-    asking = asker(journal, look, Budgets(groups={"main": 30}))
+    async def opened() -> ScriptedModel:
+        return Watched([ModelSaid("{}", input_tokens=7, output_tokens=2)])
+
+    asking = Asker(journal, lambda: slot, opened, str, Budgets(groups={"main": 30}), max_output_tokens=10)
     spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 14)
     anyio.run(asking.ask, QUESTION)
     assert booked == [[spent]]
