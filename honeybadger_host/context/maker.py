@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import structlog
 
@@ -23,7 +23,8 @@ from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, Watermarks, begins_after, replayed
-from honeybadger_host.memory.working_memory import Inventory
+from honeybadger_host.memory.working_memory import Inventory, session_folder
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
@@ -32,9 +33,6 @@ from honeybadger_host.text.turn import Turn
 log = structlog.get_logger()
 
 _MAX_REPLAYED: Final = 1000  # turns replayed when consolidation is behind, as far as they fit the budget
-
-# (group, session, now) -> the labels in working memory
-InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class ContextMaker:
     files: GroupFiles
     turn_logs: TurnLogs
     documents: Sessions
-    inventory: InventoryOf
+    working_memory: WorkingMemoryStore
     recaller: ContextRecall
     watermarks: Watermarks
 
@@ -109,7 +107,7 @@ class ContextMaker:
             no_turns=None if settings.conversation.enabled else "conversation.enabled is off",
             turns_file=turns_file(group, session),
             message=question.message,
-            working=self.inventory(group, session, now),
+            working=self._working(group, session, now),
             session_file=session_file(group, session),
             **self._session(group, session, is_summarised=is_told and mark is not None and mark.part is not None),
             recalled=recalled.recollections,
@@ -195,6 +193,11 @@ class ContextMaker:
         except WorldFailed as error:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
             return {"no_session": "it cannot be read: the host needs a plain file there"}
+
+    def _working(self, group: str, session: str, now: datetime) -> Inventory:
+        if not self.settings.working.enabled:
+            return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
+        return self.working_memory.inventory(group, session, now)
 
     def _read(self, file: str) -> Loaded:
         """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""

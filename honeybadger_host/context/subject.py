@@ -26,7 +26,7 @@ Reach: TypeAlias = Literal["nothing", "few", "all"]
 # The share of a message's words that one hit must have for all that fits to be recalled: a pasted page shares two
 # rare words with anything. 0.2 would cost 0.5 points of the project's own sets.
 _MIN_COVERAGE: Final = 0.1
-_GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
+GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
 
 _COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
 
@@ -90,7 +90,7 @@ def _answers(hit: Hit, asked: _Message) -> bool:
     """Return whether a hit fits a message of common words."""
     from honeybadger_host.search.ranking import objection  # imports numpy
 
-    if asked.is_question and not _GROUNDS.isdisjoint(hit.parts):
+    if asked.is_question and not GROUNDS.isdisjoint(hit.parts):
         return True
     has_enough = asked.is_question or hit.shared >= TWO_RARE_WORDS
     return has_enough and not asked.contents.isdisjoint(hit.terms) and objection(hit) is None

@@ -39,7 +39,7 @@ from honeybadger_host.handlers.review.proposals import reviewed
 from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.withdrawing import Withdrawing
-from honeybadger_host.handlers.working_memory import inventory_of, switched_off, working_table
+from honeybadger_host.handlers.working_memory import switched_off, working_table
 from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -109,7 +109,7 @@ def build_table(
         dependencies.files,
         dependencies.turn_logs,
         dependencies.sessions,
-        inventory_of(dependencies.working_memory, is_on=settings.working.enabled),
+        dependencies.working_memory,
         ContextRecall(
             dependencies.index,
             dependencies.ledger,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import structlog
 
@@ -128,17 +128,8 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
     return ChangeHandler(decide, prepare)
 
 
-@dataclass(frozen=True, slots=True)
-class _Appending:
-    """The turns that `append_turns` appends, screened.
-
-    Args:
-        known: turns in the log, by key.
-        said: one for each turn of the request, with its data.
-    """
-
-    known: Mapping[str, KeyedLine]
-    said: Sequence[tuple[_Said, str | None]]
+# The turns of the log with the keys of a request, by key; and the screened turns of the request, each with its data.
+_Appending: TypeAlias = tuple[Mapping[str, KeyedLine], Sequence[tuple[_Said, str | None]]]
 
 
 def append_turns(
@@ -155,11 +146,12 @@ def append_turns(
         said = [_said_with_data(screen, asked, keyed, place) for place, keyed in enumerate(payload.turns)]
         load(asked)
         keys = {keyed.key for keyed in payload.turns}
-        return _Appending(turn_logs.keyed(asked.group, asked.session, keys), said)
+        return turn_logs.keyed(asked.group, asked.session, keys), said
 
     def decide(asked: Asked, prepared: _Appending, now: datetime) -> Outcome:
         payload: AppendTurns = asked.payload
-        known = dict(prepared.known)
+        in_log, screened = prepared
+        known = dict(in_log)
         for turn in turn_logs.decided(asked.group, asked.session):
             if turn.key is not None:
                 known[turn.key] = KeyedLine(turn.number, turn.role, turn.content, turn.data)
@@ -168,7 +160,7 @@ def append_turns(
         numbers: list[int] = []
         changes: list[TurnAdded] = []
         changed: Counter[str] = Counter()
-        for place, (keyed, (said, data)) in enumerate(zip(payload.turns, prepared.said, strict=True)):
+        for place, (keyed, (said, data)) in enumerate(zip(payload.turns, screened, strict=True)):
             there = known.get(keyed.key)
             if there is not None:
                 _check_same(there, keyed, said, data, place)

@@ -61,12 +61,6 @@ class _Taken:
         if self.prepared.forgotten.knows(text):
             raise Refusal("invalid", "it says what was forgotten in this group")
 
-    def check_name(self, name: str | None) -> None:
-        """Raise Refusal if the name is somebody else's."""
-        whose = None if name is None else self.prepared.taken_names.get(name)
-        if whose is not None:
-            raise Refusal("forbidden", f"the name it is shown under, {name!r}, {whose}")
-
 
 def import_records(
     journal: Path,
@@ -144,7 +138,8 @@ class _Importer:
         for said in turns:
             try:
                 taken.check(said.content)
-                taken.check_name(said.sender)
+                if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
+                    raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
                 turn = self._turn(asked, said, number + 1, last, taken, now)
             except Refusal as refusal:
                 taken.refused.append({"id": said.id, "why": refusal.message})

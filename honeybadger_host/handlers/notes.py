@@ -16,7 +16,7 @@ from honeybadger_host.files.home import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import Added, WholeFiles
-from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
@@ -129,7 +129,10 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
                 text = files.read(f"groups/{asked.group}/{name}")
                 result[member] = None if text is None else text.text
                 if text is not None and text.unread is not None:
-                    problems.append({"file": name, "message": _shortened(text)})
+                    left_out = sum(text.unread.values())
+                    why = f"has {text.size} bytes, more than are served: the newest notes of each author are here"
+                    why = f"{why}, {left_out} older ones are not; search_memory finds them all"
+                    problems.append({"file": name, "message": why})
             except FileProblem as problem:
                 result[member] = None
                 problems.append({"file": name, "message": problem.message})
@@ -138,11 +141,3 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
         return result
 
     return QueryHandler(answer)
-
-
-def _shortened(text: GroupText) -> str:
-    left_out = sum((text.unread or {}).values())
-    return (
-        f"has {text.size} bytes, more than are served: the newest notes of each author are here, "
-        f"{left_out} older ones are not; search_memory finds them all"
-    )

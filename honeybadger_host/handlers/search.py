@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
+from honeybadger_host.context.subject import GROUNDS
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
 from honeybadger_host.handlers.entries.saving import is_pinned_note
@@ -37,7 +38,6 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
 _MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
 _MAX_RANKED: Final = 1000  # hits; after a ranking of this many no more are ranked
-OTHER_GROUNDS: Final = frozenset(("date", "vector"))  # signals that make a hit good without a common word
 
 
 def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
@@ -152,14 +152,9 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
     return math.nextafter(at.timestamp(), 0) if is_end and len(text) == len("2026-11-21") else at.timestamp()
 
 
-def _weakness(hit: Hit) -> str | None:
-    """Return why a hit matches the question only weakly, or None if it matches well, or by its date or meaning."""
-    from honeybadger_host.search.ranking import objection
-
-    return None if hit.parts.keys() & OTHER_GROUNDS else objection(hit)
-
-
 def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
+    from honeybadger_host.search.ranking import objection  # imports numpy
+
     found, *others = same
     shown: dict[str, Any] = {
         "id": name_of(found),
@@ -171,7 +166,7 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
     }
     if hit is not None:
         shown |= earned(hit)
-        if (why := _weakness(hit)) is not None:
+        if GROUNDS.isdisjoint(hit.parts) and (why := objection(hit)) is not None:
             shown["why_weak"] = why
     shown |= _signature(found)
     if found.kind == "entry":

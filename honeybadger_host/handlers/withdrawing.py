@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.session_document import SessionDocument, with_restored, without_turns
+from honeybadger_host.memory.session_document import with_restored, without_turns
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
@@ -91,29 +91,18 @@ class Withdrawing:
         result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
         if not turns:
             return Outcome(result)
-        changes = self._marked(asked, asked.group, asked.session, "turns_withdrawn", turns, now, without_turns)
-        return Outcome(result, changes)
+        return Outcome(result, self._marked(asked, asked.session, "turns_withdrawn", turns, now))
 
     def _marked(
-        self,
-        asked: Asked,
-        group: str,
-        session: str,
-        kind: MarkedKind,
-        turns: Sequence[Turn],
-        now: datetime,
-        changed: Callable[[SessionDocument, Sequence[Turn]], SessionDocument],
+        self, asked: Asked, session: str, kind: MarkedKind, turns: Sequence[Turn], now: datetime
     ) -> tuple[Change, ...]:
-        """Return the changes that mark turns in the log, and take them out of the session's document or put them back.
-
-        Args:
-            changed: returns the document without these turns, or with them again.
-        """
+        """Return the changes that mark turns in the log, and take them out of its document or restore them."""
+        group = asked.group
         mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
         line = dump_mark(mark, now, asked.sender, asked.request_id)
         changes: tuple[Change, ...] = (TurnsMarked(kind, group, session, mark.ranges, line),)
         view = self.documents.view(group, session)
-        document = changed(view.document, turns)
+        document = (without_turns if mark.is_withdrawal else with_restored)(view.document, turns)
         if view.data is None or document == view.document:
             return changes
         return (*changes, self.documents.write(group, session, document))
@@ -131,12 +120,10 @@ class Withdrawing:
 
     def undone(self, asked: Asked, undone: UndoneMark, now: datetime) -> tuple[Change, ...]:
         """Return the changes that undo a withdrawal, or a restoration. Raises Refusal."""
-        group, session, mark = undone.row.group, undone.session, undone.mark
+        session, mark = undone.session, undone.mark
         turns = [each.turn for each in undone.turns if each.is_withdrawn == mark.is_withdrawal]
-        if not turns or self.turn_logs.marked(group, session):
+        if not turns or self.turn_logs.marked(asked.group, session):
             what = "stands again" if mark.is_withdrawal else "is withdrawn again"
             why = f"what change {undone.row.seq} marked {what}, or just changed; nothing was changed"
             raise Refusal("conflict", why, field="payload.seq")
-        if mark.is_withdrawal:
-            return self._marked(asked, group, session, "turns_restored", turns, now, with_restored)
-        return self._marked(asked, group, session, "turns_withdrawn", turns, now, without_turns)
+        return self._marked(asked, session, "turns_restored" if mark.is_withdrawal else "turns_withdrawn", turns, now)

@@ -8,16 +8,13 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
 from honeybadger_agent.wording import meant
-from honeybadger_host.context.maker import InventoryOf
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
 from honeybadger_host.journal.changes import FileWritten, WholeFiles
 from honeybadger_host.memory.working_memory import (
-    Inventory,
     WorkingEntry,
     dump_working,
     live,
-    session_folder,
     span_text,
     working_file,
 )
@@ -46,15 +43,6 @@ def working_table(
         "list_working_memory": _list(working_memory),
     }
     return table if is_on else {name: switched_off(handler, _OFF) for name, handler in table.items()}
-
-
-def inventory_of(working_memory: WorkingMemoryStore, *, is_on: bool) -> InventoryOf:
-    """Return the function from which the context gets a session's inventory."""
-
-    def off(group: str, session: str, now: datetime) -> Inventory:
-        return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
-
-    return working_memory.inventory if is_on else off
 
 
 def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen) -> ChangeHandler[None]:

@@ -62,7 +62,6 @@ class _Said:
     texts: Texts
     category: str
     files: tuple[str, ...]
-    is_pinned: bool
     origin: Origin | None
     valid_until: datetime | None
     gone: Mapping[str, Refusal | str]
@@ -98,7 +97,6 @@ def save_memory(
             texts,
             category,
             tuple(found),
-            bool(payload.pinned),
             origin,
             valid_until,
             gone,
@@ -234,7 +232,7 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         name=said.texts.name,
         title=said.texts.title,
         aliases=said.texts.aliases or (),
-        pinned=said.is_pinned,
+        pinned=bool(asked.payload.pinned),
         origin=said.origin,
         standing=Standing(tuple(dict.fromkeys(asked.payload.supersedes or ())), None, said.valid_until),
     )

@@ -156,7 +156,10 @@ class ChatTurn:
         self.model = model.name
         attempt = self.under_way.attempt
         self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
-        self.outcome = await self._answered_or_stopped(model)
+        with self.under_way.stop.scope:
+            self.outcome = await self._answered(model)
+        if self.outcome is None:
+            self.outcome = self.cut(f"asked for by {self.under_way.stop.by}")
         self.shown.end()
         log.info(
             "turn.ran",
@@ -173,11 +176,6 @@ class ChatTurn:
             ms=round((time.monotonic() - self.began) * 1000, 1),
             model_ms=round(model.seconds * 1000, 1),
         )
-
-    async def _answered_or_stopped(self, model: Model) -> TurnOutcome:
-        with self.under_way.stop.scope:
-            return await self._answered(model)
-        return self.cut(f"asked for by {self.under_way.stop.by}")
 
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
@@ -295,7 +293,10 @@ class TurnsUnderWay:
         finally:
             del self._turns[key]
             if is_over:
-                self._end_children(turn)
+                by = turn.under_way.stop.by or f"{turn.agent.id}, whose turn is over"
+                for child in list(self._turns.values()):
+                    if child.parent is turn:
+                        child.under_way.stop.ask(by)
 
     async def wait_for(self, group: str, name: str, seconds: float) -> ChatTurn | None:
         """Return the turn of a name once it runs, or None if it does not in time."""
@@ -303,12 +304,6 @@ class TurnsUnderWay:
             while (group, name) not in self._turns:
                 await self._came.wait()
         return self._turns.get((group, name))
-
-    def _end_children(self, turn: ChatTurn) -> None:
-        by = turn.under_way.stop.by or f"{turn.agent.id}, whose turn is over"
-        for child in list(self._turns.values()):
-            if child.parent is turn:
-                child.under_way.stop.ask(by)
 
 
 def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
