@@ -9,10 +9,10 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -46,8 +46,6 @@ _MAX_BYTES: Final = 16 << 20  # of a session document, or a line of a log
 
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 150 bytes for each note
-# Key and digest of a piece of a file.
-Key: TypeAlias = tuple[str, bytes]
 
 
 class Known(NamedTuple):
@@ -114,19 +112,16 @@ class Reader:
     db: IndexFile
     group: int
 
-    def read(
-        self, source: Source, known: Known | None, pieces: Mapping[Key, int], changes: Changes, grown: Grown | None
-    ) -> tuple[int, bool]:
+    def read(self, source: Source, known: Known | None, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
 
         Args:
             known: the file as it was indexed.
-            pieces: of an entry or a session document, its indexed parts: number of each document.
             grown: how far a file of notes was read; consumed.
         """
         try:
             if source.kind in ("entry", "session"):
-                return self._read_entry(source, known, pieces, changes), True
+                return self._read_entry(source, known, changes), True
             if source.kind == "turn":
                 return self._read_turns(source, known, changes)
             return self._read_notes(source, known, changes, grown)
@@ -200,13 +195,13 @@ class Reader:
         grown.last = last
         changes.grown[source.file] = grown
 
-    def _read_entry(self, source: Source, known: Known | None, there: Mapping[Key, int], changes: Changes) -> int:
+    def _read_entry(self, source: Source, known: Known | None, changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else pieces_of(source, data, signature)
         number = self._note(source, known, _to_store(signature), 0, changes)
-        left = dict(there)
+        left = {(key, digest): number for key, digest, number in self._documents(known)}
         for piece in pieces:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
@@ -390,7 +385,6 @@ class IndexWriter:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         grown = {file: self._grown.pop(file) for file in files if file in self._grown}
-        there = self._indexed_pieces([each.number for file, each in known.items() if file.endswith(".json")])
         reader = Reader(self._home, self._db, group)
         changes = Changes()
         left: list[str] = []
@@ -404,20 +398,11 @@ class IndexWriter:
             source = source_of(file)
             if source is None:
                 continue
-            pieces = {} if before is None else there.get(before.number, {})
-            read, is_whole = reader.read(source, before, pieces, changes, grown.get(file) if before else None)
+            read, is_whole = reader.read(source, before, changes, grown.get(file) if before else None)
             size += read
             if not is_whole:
                 left.append(file)
         return changes, left
-
-    def _indexed_pieces(self, files: Sequence[int]) -> dict[int, dict[Key, int]]:
-        """Return file number -> (key, digest) -> document number, for entries and session documents."""
-        there: dict[int, dict[Key, int]] = {number: {} for number in files}
-        query = "SELECT source, key, digest, number FROM docs WHERE source IN"
-        for file, key, digest, number in self._db.rows_in(query, files):
-            there[file][key, digest] = number
-        return there
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
         """Write the pieces that were read; return False if the database was rebuilt since."""
