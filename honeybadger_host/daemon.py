@@ -74,12 +74,8 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
         with contextlib.closing(Member(home, settings, notify, metrics)) as member:
             if not member.own():
                 return
-            _run(home, settings, metrics, _passing(member, passed), member)
+            _run(home, settings, metrics, partial(member.pass_on, passed=passed), member)
             is_moved = not member.stopping.is_set()
-
-
-def _passing(member: Member, passed: Callable[[str], None]) -> Callable[[str], None]:
-    return lambda point: member.pass_on(point, passed)
 
 
 def _run(

@@ -288,10 +288,15 @@ def _check_webhook(url: str) -> None:
     """Raise ValueError for an address that is neither HTTPS nor loopback."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if not host or parts.username is not None or not url.isascii() or any(not letter.isprintable() for letter in url):
+    if (
+        not host
+        or parts.username is not None
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+        or parts.port == 0
+    ):
         raise ValueError("webhook must be an address as https://example.org/hook, without a user")
-    if parts.port == 0 or " " in url:
-        raise ValueError("webhook is not an address")
     if parts.scheme == "https":
         return
     try:

@@ -58,7 +58,9 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
         make_folders(mailbox.root)
         host_uid = os.stat(home / "data").st_uid
         if uid is not None and uid != os.geteuid():
-            _let_through(home)
+            mode = stat.S_IMODE(os.stat(home).st_mode)
+            if mode & 0o011 != 0o011:
+                os.chmod(home, mode | 0o011)  # noqa: S103  passing through shows nothing
             for folder in (home / "data", home / "data" / "ipc", mailbox.root.parent, mailbox.root):
                 _hand_over(folder, host_uid, 0o711)  # its owner must get through; what lies there stays hidden
         for name in FOLDERS:
@@ -77,13 +79,6 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     except OSError as error:
         raise HomeError(f"cannot make {error.filename}: {error.strerror}") from None
     return mailbox.root
-
-
-def _let_through(folder: Path) -> None:
-    """Let all users pass through a folder, without showing them more of it. Raises OSError."""
-    mode = stat.S_IMODE(os.stat(folder).st_mode)
-    if mode & 0o011 != 0o011:
-        os.chmod(folder, mode | 0o011)  # noqa: S103  passing through shows nothing
 
 
 def _hand_over(folder: Path, uid: int | None, mode: int) -> None:

@@ -182,7 +182,6 @@ Event: TypeAlias = Literal[
     "scheduled", "done", "failed", "missed", "skipped", "paused", "resumed", "cancelled", "asked"
 ]
 TaskKey: TypeAlias = tuple[str, str]  # group and id
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_WHY_LENGTH: Final = 500  # characters; the log has the rest
 
 
@@ -204,9 +203,9 @@ class TaskState:
     """
 
     task: str
-    at: datetime = _NEVER
+    at: datetime = _EPOCH
     event: Event = "scheduled"
-    until: datetime = _NEVER
+    until: datetime = _EPOCH
     run: datetime | None = None
     missed: tuple[datetime, datetime] | None = None
     why: str = ""
