@@ -40,7 +40,7 @@ _MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
 # Tokens of a line with a short text; a search finds as many hits as such lines fit the budget.
 _SHORT_LINE_TOKENS: Final = 24
-_MAX_SAID: Final = 1000
+MAX_RANKED: Final = 1000  # hits of one ranking
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
 _SHORT_QUESTION_TOKENS: Final = 40
@@ -225,7 +225,7 @@ class ContextRecall:
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
             limit = _FEW + len(asked.entries) + _MAX_NEAR_MISSES
             entries = ranking.best(limit, filters) if has_entries else []
-            limit = min(_MAX_SAID, self.settings.budget_tokens // _SHORT_LINE_TOKENS or _MAX_SAID)
+            limit = min(MAX_RANKED, self.settings.budget_tokens // _SHORT_LINE_TOKENS or MAX_RANKED)
             said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
             return entries, said, fallback, expired

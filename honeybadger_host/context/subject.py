@@ -55,7 +55,8 @@ def _analysed(message: str) -> _Message:
             contents.add(term.word)
             if common.isdisjoint(term.forms) and not term.word.isdecimal():
                 subjects.add(term.word)
-    is_question = QUESTION_MARK in document_terms(message)
+    may_ask = "?" in message or not message.isascii()  # else the terms need not be made
+    is_question = may_ask and QUESTION_MARK in document_terms(message)
     return _Message(query, frozenset(contents), frozenset(subjects), is_question)
 
 

@@ -80,7 +80,8 @@ def list_available_agents(agents: Agents) -> QueryHandler:
 async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
     """Return the specialist's turn. Raises Refusal."""
     payload: DelegateToAgent = asked.payload
-    parent = await _parent_of(deps, asked, payload)
+    seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
+    parent = await _parent_of(deps, asked, seconds)
     _check(deps, asked, payload.agent, _chain(parent))
     agent = chosen(deps, asked.group, payload.agent)
     if is_blank(neutralise(payload.task).text):
@@ -98,18 +99,17 @@ async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) 
         agent,
         Shown(under_way, redacts=deps.screen.mode != "off"),
         parent=parent,
-        limits=_limits(deps, parent, float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)),
+        limits=_limits(deps, parent, seconds),
     )
 
 
-async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
+async def _parent_of(deps: TurnDependencies, asked: Asked, seconds: float) -> ChatTurn | None:
     """Return the turn that asks, or None if a program does. Raises Refusal.
 
     After a restart this request may be read before that turn runs again.
     """
     if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
-    seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
     parent = await deps.runtime.under_way.wait_for(asked.group, named["turn"], seconds)
     if parent is None or parent.agent.id != asked.sender:
         raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
+from honeybadger_host.context.recall import MAX_RANKED
 from honeybadger_host.context.subject import GROUNDS
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked, QueryHandler
@@ -37,7 +38,6 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 }
 DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
 _MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
-_MAX_RANKED: Final = 1000  # hits; after a ranking of this many no more are ranked
 
 
 def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
@@ -88,7 +88,7 @@ def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandle
                 found = {number: one for number, one in found.items() if one.group in looks}
                 numbers = _in_order(found, hits)
             folded = _folded(found, numbers)
-            if len(folded) >= limit or len(numbers) < most or most >= _MAX_RANKED:
+            if len(folded) >= limit or len(numbers) < most or most >= MAX_RANKED:
                 break
             most *= _MORE_RANKED  # equal notes count once
         by_number = {hit.number: hit for hit in hits}

@@ -160,13 +160,11 @@ class EditedEntries:
     def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
         """Return the handler that archives an entry because another one supersedes it."""
 
-        def prepare(asked: Asked) -> Mapping[str, Refusal | str]:
-            return self.superseding.prepare(asked.group, [id_])
-
-        def decide(asked: Asked, gone: Mapping[str, Refusal | str], now: datetime) -> Outcome:
-            return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, existed=True))
-
-        return ChangeHandler(decide, prepare)
+        supersedes = self.superseding
+        return ChangeHandler(
+            lambda asked, gone, now: Outcome({}, supersedes.changes(asked.group, entry, [id_], gone, existed=True)),
+            lambda asked: supersedes.prepare(asked.group, [id_]),
+        )
 
 
 _WHY = "the operator archived it"
