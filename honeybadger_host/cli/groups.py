@@ -14,7 +14,7 @@ import typer
 from honeybadger_agent.cli.explaining import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_host.cli.asking import asked_of, inbox_group
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell, with_files
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def groups(
     as_json: AsJson = False,
 ) -> None:
     """List the groups of the home. Works with and without a running host."""
-    folder = home_of(home)
-    check_files(folder)
+    folder = with_files(home_of(home))
     result = asked_of(call, folder, inbox_group(folder), "list_groups", {"named": named, "limit": limit})
     tell(result, _table(result), as_json=as_json)
 
@@ -203,7 +202,7 @@ def tasks(
 
 
 def _with_tasks(folder: Path) -> list[str]:
-    check_files(folder)
+    with_files(folder)
     return sorted(path.parent.name for path in (folder / "groups").glob("*/tasks") if path.is_dir())
 
 

@@ -13,7 +13,7 @@ import typer
 
 from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, journal_of, moment, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, tell, with_files
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def blame(
     from honeybadger_host.journal.edits import is_edit
     from honeybadger_host.journal.reader import read_turns_behind
 
-    folder = home_of(home)
-    check_files(folder)
+    folder = with_files(home_of(home))
     path = file_of(folder, *named_by(group, file))
     journal = journal_of(folder)
     blamed = blame_of(journal, path, read_whole(folder / path))

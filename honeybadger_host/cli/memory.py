@@ -14,7 +14,7 @@ from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, some_of, tell
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.text.time_stamps import read_moment
 
@@ -281,11 +281,8 @@ def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:
     counts += [count_of(result["edits"], "edit")] if result["edits"] else []
     counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
     yield would + (", ".join(counts) if counts else "nothing in the journal")
-    for name, label in (("files", "rewritten"), ("removed", "removed")):
-        files = result[name]
-        yield from (f"{label}: {file}" for file in files[:MAX_NAMED])
-        if len(files) > MAX_NAMED:
-            yield f"{label}: {len(files) - MAX_NAMED} more"
+    yield from some_of("rewritten", result["files"])
+    yield from some_of("removed", result["removed"])
     if not result["dry_run"]:
         for one in result["left"]:
             yield f"LEFT: {one['file']} ({one['form']})"

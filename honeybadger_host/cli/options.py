@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -67,12 +67,17 @@ def print_json(value: Any) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
+def some_of(what: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the first lines, and how many more there are."""
+    yield from (f"{what}: {line}" for line in lines[:MAX_NAMED])
+    if len(lines) > MAX_NAMED:
+        yield f"{what}: {len(lines) - MAX_NAMED} more"
+
+
 def print_some(what: str, lines: Sequence[str]) -> None:
     """Print the first lines on standard error, and how many more there are."""
-    for line in lines[:MAX_NAMED]:
-        print(f"{what}: {line}", file=sys.stderr)
-    if len(lines) > MAX_NAMED:
-        print(f"{what}: {len(lines) - MAX_NAMED} more", file=sys.stderr)
+    for line in some_of(what, lines):
+        print(line, file=sys.stderr)
 
 
 def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
@@ -92,8 +97,8 @@ def moment(milliseconds: int) -> str:
     return time_stamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 
-def check_files(home: Path) -> None:
-    """Raise HomeError if another machine owns the home, so that the files here are out of date."""
+def with_files(home: Path) -> Path:
+    """Return the home. Raises HomeError if another machine owns it, so that the files here are out of date."""
     from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.transfer import are_files_behind
 
@@ -102,6 +107,7 @@ def check_files(home: Path) -> None:
             f"the files in {home} are not kept up, for another machine owns the home: do this on that one, see "
             "`honeybadger-host cluster status`"
         )
+    return home
 
 
 def journal_of(home: Path) -> Path:

@@ -13,7 +13,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import here
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, paint, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json, tell, with_files
 
 app = typer.Typer()
 
@@ -118,7 +118,7 @@ def _list(ask: _Ask, every: bool, as_json: bool) -> None:
 
 def _list_all(call: typer.Context, folder: Path, every: bool, as_json: bool) -> None:
     """Print the proposals of every group."""
-    check_files(folder)
+    with_files(folder)
     groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
     found = {group: asked_of(call, folder, group, "list_proposals", {"every": every}) for group in groups}
     lines: list[str] = []

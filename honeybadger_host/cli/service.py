@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from honeybadger_agent.wording import HOST_EXTRA
-from honeybadger_host.cli.options import Home, check_files, home_of
+from honeybadger_host.cli.options import Home, home_of, with_files
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
@@ -157,8 +157,7 @@ def web(
         from honeybadger_host.web.server import serve
     except ImportError as error:
         raise HostError(f"the page needs an extra ({error}): {HOST_EXTRA.format('web')}") from None
-    folder = home_of(home)
-    check_files(folder)
+    folder = with_files(home_of(home))
     settings = load_settings(folder).settings
     configure_logging(settings.log.format, settings.log.level)
     where: Path | int = settings.web.port if port is None else port

@@ -14,7 +14,7 @@ import typer
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, check_files, home_of, print_json, print_some, tell
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some, tell, with_files
 from honeybadger_host.cli.status import print_finding
 from honeybadger_host.errors import HostError
 
@@ -43,8 +43,7 @@ def export(
 
     checked_name("group", group)
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
-    folder = home_of(home)
-    check_files(folder)
+    folder = with_files(home_of(home))
     with patience(f"exporting {group}"):
         done = (export_markdown if markdown else export_group)(folder, group, target)
     if as_json:
@@ -142,7 +141,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     with open_source(path) as source, patience(f"importing {path}"):
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
-        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=lambda doing: None)
+        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run)
     if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
@@ -163,8 +162,7 @@ def backup(
     """Pack the home into one file (0600). Works with and without a running host."""
     from honeybadger_host.ops.backup import back_up
 
-    folder = home_of(home)
-    check_files(folder)
+    folder = with_files(home_of(home))
     with patience(f"packing {folder}"):
         manifest, left_out = back_up(folder, file.absolute(), now=datetime.now(UTC))
     journal = manifest.journal

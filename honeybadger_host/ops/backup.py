@@ -63,18 +63,13 @@ def back_up(home: Path, target: Path, *, now: datetime) -> tuple[Manifest, list[
     for part in PARTS:
         if target.resolve().is_relative_to((home / part).resolve()):
             raise HostError(f"{target} would lie in what it is a backup of: choose a place outside of {part}/")
-    with appearing(target, "backup") as archive:
-        return _pack(home, archive, now)
-
-
-def _pack(home: Path, archive: Path, now: datetime) -> tuple[Manifest, list[str]]:
     has_journal = (home / JOURNAL_FILE).exists()
     if not has_journal and read_holder(home).journal is not None:
         raise JournalError(
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
         )
     marks = read_position(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
-    with packing(archive) as tar:
+    with appearing(target, "backup") as archive, packing(archive) as tar:
         packer = _Packer(tar, archive.parent)
         packer.add_home(home)
         journal = None
@@ -82,7 +77,8 @@ def _pack(home: Path, archive: Path, now: datetime) -> tuple[Manifest, list[str]
             copy = archive.with_name("journal.db")
             held = copy_journal(home / JOURNAL_FILE, copy, marks=marks)
             journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
-            packer.add_copy(JOURNAL_FILE, copy, (home / JOURNAL_FILE).stat())
+            with closing_fd(open_plain(copy)[0]) as fd:
+                packer.add_bytes_of(fd, JOURNAL_FILE, (home / JOURNAL_FILE).stat())
         manifest = Manifest(
             format=FORMAT,
             version=__version__,
@@ -92,7 +88,8 @@ def _pack(home: Path, archive: Path, now: datetime) -> tuple[Manifest, list[str]
             folders=tuple(packer.folders),
             files=tuple(packer.files),
         )
-        packer.add_manifest(manifest)
+        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        packer.put(Place(name=MANIFEST, mode=0o600, uid=0, gid=0), 0, len(data), io.BytesIO(data))
     return manifest, packer.left_out
 
 
@@ -121,20 +118,10 @@ class _Packer:
             for part in PARTS:
                 self._add(part, part, parent)
 
-    def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
-        """Add a file under another name, with the owner, mode and time in `status`."""
-        fd, _ = open_plain(copy)
-        with closing_fd(fd):
-            self._add_bytes_of(fd, name, status)
-
-    def add_manifest(self, manifest: Manifest) -> None:
-        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        self._put(Place(name=MANIFEST, mode=0o600, uid=0, gid=0), 0, len(data), io.BytesIO(data))
-
     def _add_folder(self, name: str, fd: int) -> None:
         status = os.fstat(fd)
         self.folders.append(_place(name, status))
-        self._put(self.folders[-1], status.st_mtime)
+        self.put(self.folders[-1], status.st_mtime)
         if name.count("/") >= MAX_DEPTH:
             self.left_out.append(f"{name}/*: too deep")
             return
@@ -177,9 +164,9 @@ class _Packer:
             elif name.startswith(f"{_IPC}/") and status.st_size > MAX_REQUEST_BYTES:
                 self.left_out.append(f"{printable(name)}: too large for a request")
             else:
-                self._add_bytes_of(fd, name, status)
+                self.add_bytes_of(fd, name, status)
 
-    def _add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
+    def add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
         """Add the bytes of an open file, up to its size at the beginning: it may be growing."""
         digest = hashlib.sha256()
         with tempfile.TemporaryFile(dir=self.scratch) as spooled:
@@ -197,12 +184,12 @@ class _Packer:
             size = spooled.tell()
             spooled.seek(0)
             place = _place(name, status)
-            self._put(place, status.st_mtime, size, spooled)
+            self.put(place, status.st_mtime, size, spooled)
         self.files.append(
             StoredFile(**place.model_dump(), size=size, sha256=digest.hexdigest(), mtime_ns=status.st_mtime_ns)
         )
 
-    def _put(self, place: Place, mtime: float, size: int = 0, content: IO[bytes] | None = None) -> None:
+    def put(self, place: Place, mtime: float, size: int = 0, content: IO[bytes] | None = None) -> None:
         info = tarfile.TarInfo(place.name)
         info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
         info.size, info.mode, info.uid, info.gid, info.mtime = size, place.mode, place.uid, place.gid, int(mtime)

@@ -23,7 +23,9 @@ def gist_of(event: Row, most: int = 80) -> str:
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
     else:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
-            text = WORDS[event.kind].gist(orjson.loads(event.data))
+            gist = WORDS[event.kind].gist
+            value = orjson.loads(event.data)
+            text = gist.format_map(value) if isinstance(gist, str) else gist(value)
     words = " ".join(text.split())
     line = "".join(c if c.isprintable() else "\ufffd" for c in words)  # other characters could control a terminal
     return shortened(line, most)
@@ -43,21 +45,9 @@ def _edit(event: Row) -> str:
 # The functions below take the JSON of a change and return its text. They raise KeyError, TypeError for another form.
 
 
-def _content(value: Any) -> str:
-    return str(value["content"])
-
-
-def _said(value: Any) -> str:
-    return f"[{value['sender']}]: {value['content']}"
-
-
 def _turns(value: Any) -> str:
     ranges = value.get("withdrawn") or value["restored"]
     return "turns " + ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges)
-
-
-def _task(value: Any) -> str:
-    return f"{value['name']}: {value['description']}"
 
 
 def _task_record(value: Any) -> str:
@@ -99,22 +89,21 @@ def _session(value: Any) -> str:
     return f"up to turn {(value.get('honeybadger') or value)['turns']}"
 
 
-def _working(value: Any) -> str:
-    return f"{value['key']}: {value['data']}"
-
-
 class Words(NamedTuple):
     """The words for a kind of change.
 
     Args:
         did: its author's action.
-        gist: the JSON of a change -> its text.
+        gist: a text with members of the change's JSON, or a function that takes the JSON and returns a text.
     """
 
     did: str
-    gist: Callable[[Any], str] = _content
+    gist: str | Callable[[Any], str] = "{content}"
 
 
+_SAID: Final = "[{sender}]: {content}"
+_TASK: Final = "{name}: {description}"
+_WORKING: Final = "{key}: {data}"
 _NOTES: Final = ("note", "note_archived")  # their text is Markdown
 WORDS: Final[Mapping[str, Words]] = {
     "note": Words("noted"),
@@ -123,17 +112,17 @@ WORDS: Final[Mapping[str, Words]] = {
     "note_restored": Words("put notes back", _noted),
     "note_edited": Words("edited a note", _edited_note),
     "edit_undone": Words("took an edit back", _undone),
-    "turn": Words("said", _said),
+    "turn": Words("said", _SAID),
     "turns_withdrawn": Words("withdrew turns", _turns),
     "turns_restored": Words("restored turns", _turns),
-    "message": Words("sent a message", _said),
+    "message": Words("sent a message", _SAID),
     "feedback": Words("gave feedback", _feedback),
     "entry": Words("saved an entry"),
     "entry_removed": Words("removed an entry"),
     "archived": Words("archived an entry"),
     "archived_removed": Words("took an entry out of the archive"),
-    "task": Words("scheduled a task", _task),
-    "task_removed": Words("removed a task", _task),
+    "task": Words("scheduled a task", _TASK),
+    "task_removed": Words("removed a task", _TASK),
     "task_record": Words("updated a task", _task_record),
     "text": Words("changed a file"),
     "text_removed": Words("removed a file"),
@@ -149,6 +138,6 @@ WORDS: Final[Mapping[str, Words]] = {
     "session_removed": Words("removed the session", _session),
     "watermark": Words("read the conversation", _watermark),
     "watermark_removed": Words("forgot how far the conversation was read", _watermark),
-    "working": Words("kept in working memory", _working),
-    "working_removed": Words("kept in working memory until it expired", _working),
+    "working": Words("kept in working memory", _WORKING),
+    "working_removed": Words("kept in working memory until it expired", _WORKING),
 }

@@ -28,6 +28,7 @@ from honeybadger_host.files.safe_files import (
     make_folders,
     open_new,
     open_plain,
+    printable,
 )
 from honeybadger_host.journal.changes import WHOLE_KINDS
 from honeybadger_host.journal.edits import EditReader, Seen, digest_of, packed_line, text_after
@@ -78,13 +79,9 @@ class _Copied(NamedTuple):
     mtime_ns: int
 
 
-def export_group(
-    home: Path, group: str, target: Path, *, tell: Callable[[str], object] = lambda doing: None
-) -> Exported:
+def export_group(home: Path, group: str, target: Path) -> Exported:
     """Export a group into a new folder, or a new archive when the name ends with .tar.gz or .tgz.
 
-    Args:
-        tell: called with the current step.
     Raises NotFound: there is no such group. Raises HostError: it cannot be read or written; then there is no export.
     """
     places = (*folders_of(group).values(), *single_files_of(group).values())
@@ -92,17 +89,18 @@ def export_group(
         raise NotFound(f"{home} has no group {group!r}")
     with appearing(target, "export") as made:
         if not target.name.endswith((".tar.gz", ".tgz")):
-            return _Exporter(home, group, made, tell).export()
+            return _Exporter(home, group, made).export()
         folder = made.with_name("folder")
-        exported = _Exporter(home, group, folder, tell).export()
-        tell("packing")
-        pack(folder, made)
+        exported = _Exporter(home, group, folder).export()
+        with packing(made) as tar:
+            for name in (MANIFEST, *LISTS, CONTENT):
+                tar.add(folder / name, name, filter=_with_name_alone)
         return exported
 
 
 class _Exporter:
-    def __init__(self, home: Path, group: str, to: Path, tell: Callable[[str], object]) -> None:
-        self._home, self._group, self._to, self._tell = home, group, to, tell
+    def __init__(self, home: Path, group: str, to: Path) -> None:
+        self._home, self._group, self._to = home, group, to
         self._journal = home / JOURNAL_FILE
         self._files: dict[str, _Copied] = {}
         self._done = Exported()
@@ -126,7 +124,9 @@ class _Exporter:
             version=__version__,
             group=self._group,
             seq=seq,
-            unsettled={place: first for file, first in sorted(unsettled.items()) if (place := self._place(file))},
+            unsettled={
+                place: first for file, first in sorted(unsettled.items()) if (place := place_of(file, self._group))
+            },
             files=done.files,
             bytes=done.bytes,
             lists={name: self._write(name, lines[name]) for name in LISTS},
@@ -139,13 +139,18 @@ class _Exporter:
     def _copy_until_quiet(self) -> int:
         """Copy all files; return the number of the last change in them. Raises HostError."""
         deadline = time.monotonic() + _MAX_SECONDS
-        seq = self._last()
+        seq, _ = self._last()
         for file in self._walk():
-            self._tell(f"copying {file}")
             self._copy(file)
         while True:
-            self._wait_for_quiet(deadline)
-            newest = self._last()
+            newest, at = self._last()
+            if is_served(self._home) and abs(time.time() - at / 1000) < _QUIET_SECONDS:  # not in the files yet
+                if time.monotonic() > deadline:
+                    raise HostError(
+                        f"{self._group} changes all the time: stop its agents or the host, then export again"
+                    )
+                time.sleep(_QUIET_SECONDS / 10)
+                continue
             changed = read_changed_files(self._journal, self._group, seq, newest) if newest > seq else []
             if not changed:
                 return newest
@@ -153,18 +158,9 @@ class _Exporter:
             for file in changed:
                 self._copy(file)
 
-    def _last(self) -> int:
-        return last_of(self._journal, self._group)[0] if self._journal.exists() else 0
-
-    def _wait_for_quiet(self, deadline: float) -> None:
-        """Wait until a running host has written all changes of the group to its files. Raises HostError."""
-        while self._journal.exists() and is_served(self._home):
-            age = time.time() - last_of(self._journal, self._group)[1] / 1000
-            if age > _QUIET_SECONDS or age < -_QUIET_SECONDS:
-                return
-            if time.monotonic() > deadline:
-                raise HostError(f"{self._group} changes all the time: stop its agents or the host, then export again")
-            time.sleep(min(_QUIET_SECONDS, max(0.01, _QUIET_SECONDS - age)))
+    def _last(self) -> tuple[int, int]:
+        """Return number and time of the newest change of the group."""
+        return last_of(self._journal, self._group) if self._journal.exists() else (0, 0)
 
     # ---------------------------------------------------------------------------------------------------------- files
 
@@ -198,10 +194,10 @@ class _Exporter:
                 self._leave_out(file, kind_of(entry.stat(follow_symlinks=False).st_mode))
 
     def _leave_out(self, file: str, why: str) -> None:
-        self._done.left_out.append(f"{ascii(file)[1:-1]}: {why}")
+        self._done.left_out.append(f"{printable(file)}: {why}")
 
     def _copy(self, file: str) -> None:
-        place = self._place(file)
+        place = place_of(file, self._group)
         if place is None:
             return
         target = self._to / CONTENT / place
@@ -223,13 +219,9 @@ class _Exporter:
         os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
         self._files[place] = _Copied(size, sha256, status.st_mtime_ns)
 
-    def _place(self, file: str) -> str | None:
-        return place_of(file, self._group)
-
     # ---------------------------------------------------------------------------------------------------------- lists
 
     def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> ListFile:
-        self._tell(f"writing {name}")
         digest, size = hashlib.sha256(), 0
         with open(open_new(self._to / name), "wb") as file:
             for line in lines:
@@ -275,10 +267,10 @@ class _Exporter:
         looked_at = reader.seen([*reader.names_below(f"groups/{self._group}/")])
         known: dict[str, tuple[Seen, list[Row]]] = {}
         for name, seen in looked_at.items():
-            if place := self._place(name):
+            if place := place_of(name, self._group):
                 known[place] = seen, []
         for row in reader.unmarked():
-            if row.seq <= seq and (place := self._place(row.file)) in known:
+            if row.seq <= seq and (place := place_of(row.file, self._group)) in known:
                 known[place][1].append(row)
         return known
 
@@ -304,13 +296,6 @@ class _Exporter:
 def _seen_line(known: Seen) -> dict[str, Any]:
     text = None if known.text is None else packed_line(known.text)
     return {"size": known.size, "digest": known.digest.hex(), "text": text}
-
-
-def pack(folder: Path, archive: Path) -> None:
-    """Pack a folder: the same files make the same bytes. Raises OSError."""
-    with packing(archive) as tar:
-        for name in (MANIFEST, *LISTS, CONTENT):
-            tar.add(folder / name, name, filter=_with_name_alone)
 
 
 def _with_name_alone(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -110,7 +110,7 @@ class Import:
         self._known_turns = lru_cache(1)(self._imported_into)
         self.done = Imported()
 
-    def run(self, found: Iterator[Found], *, is_dry: bool, tell: Callable[[str], object]) -> Imported:
+    def run(self, found: Iterator[Found], *, is_dry: bool) -> Imported:
         """Import all records; a dry run only counts them. Raises HostError."""
         if not is_dry:
             try:
@@ -119,7 +119,6 @@ class Import:
                 raise HomeError(f"cannot write into {self._mailbox.root}: {error.strerror}") from None
             self._end_earlier()
         for sent in self._requests(found):
-            tell(f"importing: {self.done}")
             if is_dry:
                 self.done.added[sent.kind] += len(sent.where)
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +89,6 @@ def load_export(
     source: Path,
     *,
     is_dry: bool = False,
-    tell: Callable[[str], object] = lambda doing: None,
     shared: SharedLog | None = None,
 ) -> Loaded:
     """Load a group from a folder or an archive. The group must not have anything yet.
@@ -106,11 +105,10 @@ def load_export(
         try:
             folder = source
             if not source.is_dir():
-                tell("unpacking")
                 folder = home / "data" / STAGING / _UNPACKED
                 make_folders(folder)
                 unpack_export(source, folder)
-            loader = _Loader(home, group, folder, tell, shared)
+            loader = _Loader(home, group, folder, shared)
             loader.check_empty()
             return loader.check() if is_dry else loader.load()
         except OSError as error:
@@ -143,10 +141,8 @@ def _check_nothing_half_done(home: Path) -> None:
 
 
 class _Loader:
-    def __init__(
-        self, home: Path, group: str, folder: Path, tell: Callable[[str], object], shared: SharedLog | None
-    ) -> None:
-        self._home, self._group, self._folder, self._tell, self._shared = home, group, folder, tell, shared
+    def __init__(self, home: Path, group: str, folder: Path, shared: SharedLog | None) -> None:
+        self._home, self._group, self._folder, self._shared = home, group, folder, shared
         self._journal = home / JOURNAL_FILE
         self._manifest: Manifest = read_manifest(folder)
         last = last_of(self._journal)[0]
@@ -187,14 +183,11 @@ class _Loader:
 
     def load(self) -> Loaded:
         """Check the export, stage its files, and commit it. Raises HostError."""
-        self._tell("checking")
         found = self.check()
-        self._tell("copying files")
         lines = self._file_lines(to=self._home)
         sync_all((staged_file(self._home, file_of(line.file, self._group)) for line in lines), self._home)
         with closing(InjectionLedger(self._home)) as ledger:
             ledger.take_in(self._group, self._recalled())
-        self._tell("writing the journal")
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +21,7 @@ from honeybadger_host.transfer.exporting import Exported
 _MAX_NAME_LENGTH: Final = 80
 
 
-def export_markdown(
-    home: Path, group: str, target: Path, *, tell: Callable[[str], object] = lambda doing: None
-) -> Exported:
+def export_markdown(home: Path, group: str, target: Path) -> Exported:
     """Write a group's texts, entries and conversations as Markdown into a new folder.
 
     Raises NotFound if there is no such group. Raises HostError if it cannot be written; then there is no folder.
@@ -33,7 +31,7 @@ def export_markdown(
     done = Exported()
     with appearing(target, "export") as made:
         make_folders(made)
-        for name, parts in _files(home, group, done, tell):
+        for name, parts in _files(home, group, done):
             path = _free(made / name)
             make_folders(path.parent)
             with open(open_new(path), "wb") as file:
@@ -42,14 +40,11 @@ def export_markdown(
     return done
 
 
-def _files(
-    home: Path, group: str, done: Exported, tell: Callable[[str], object]
-) -> Iterator[tuple[str, Iterable[bytes]]]:
+def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
     for name in TEXTS:
         if (data := _read(home / "groups" / group / name, done)) is not None:
             yield name, [data]
     for folder in EntryFiles(home).folders(group):
-        tell(f"writing {folder}")
         for path in sorted((home / folder).glob("*.json")):
             if (data := _read(path, done)) is None:
                 continue
@@ -60,8 +55,8 @@ def _files(
                 continue
             yield f"memory/{entry.category}/{_name(entry)}", [_entry_text(entry)]
     for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
-        tell(f"writing {path.name}")
-        yield f"conversations/{path.stem}.md", _conversation(path, done)
+        if (data := _read(path, done)) is not None:
+            yield f"conversations/{path.stem}.md", _conversation(path.name, data, done)
 
 
 def _entry_text(entry: Entry) -> bytes:
@@ -75,26 +70,19 @@ def _entry_text(entry: Entry) -> bytes:
     return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
 
 
-def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
-    yield f"# {path.stem}\n".encode()
-    try:
-        fd = open_plain(path)[0]
-    except (NotRegular, OSError) as error:
-        done.left_out.append(f"{path.name}: {error}")
-        return
-    with open(fd, "rb") as file:
-        marks = [mark for line in file if (mark := parse_mark(line)) is not None][::-1]
-        file.seek(0)
-        for number, line in enumerate(file, 1):
-            if parse_mark(line) is not None:
-                continue
-            try:
-                turn = parse_turn(line)
-            except ValueError as error:
-                done.left_out.append(f"{path.name}, line {number}: {error}")
-                continue
-            if is_withdrawn(turn.number, marks):
-                continue
+def _conversation(name: str, data: bytes, done: Exported) -> Iterator[bytes]:
+    yield f"# {name.removesuffix('.jsonl')}\n".encode()
+    lines = data.splitlines()
+    marks = [mark for line in lines if (mark := parse_mark(line)) is not None][::-1]
+    for number, line in enumerate(lines, 1):
+        if parse_mark(line) is not None:
+            continue
+        try:
+            turn = parse_turn(line)
+        except ValueError as error:
+            done.left_out.append(f"{name}, line {number}: {error}")
+            continue
+        if not is_withdrawn(turn.number, marks):
             yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
 
 

@@ -16,13 +16,14 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import DEFAULT_URLS, ModelFailed
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
-from honeybadger_host.configuration import host_zone, load_settings, model_key
+from honeybadger_host.configuration import host_zone, model_key
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.handlers.tasks import why_without_model
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.models import missing_extra
+from honeybadger_host.ops.doctor.home_checks import settings_of
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Model, Settings
 from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
@@ -32,7 +33,7 @@ _MODEL_TIMEOUT_SECONDS: Final = 3.0  # for the server of a model to answer
 
 def agents(home: Path) -> Iterator[Finding]:
     """Check the files of agents and their models. A local server is asked, a provider is not. Raises SettingsError."""
-    loaded = load_settings(home).settings
+    loaded = settings_of(home)
     models = {loaded.model.name: "model.name"}
     files = [name.removesuffix(".json") for name in agent_files(home)]
     for agent_id in files:
@@ -55,7 +56,7 @@ def agents(home: Path) -> Iterator[Finding]:
 
 def tasks(home: Path) -> Iterator[Finding]:
     """Check the files of tasks, and that the agent of each has a language model. Raises SettingsError."""
-    loaded = load_settings(home).settings
+    loaded = settings_of(home)
     good = 0
     for group in groups_in(home):
         for task in tasks_of(home, group):

@@ -11,15 +11,15 @@ import platform
 import resource
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
-from honeybadger_host.configuration import load_settings
+from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
     CLOCK_GRACE_SECONDS,
@@ -39,6 +39,7 @@ from honeybadger_host.memory.entries.entry import parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
+from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
 
 # Folders of a home that may be separate file systems.
@@ -114,6 +115,10 @@ def settings(home: Path) -> Iterator[Finding]:
         return
     changed = [name for name, origin in loaded.origins.items() if origin != "default"]
     yield ok("settings", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
+    here = dict(values(loaded.settings))
+    if others := [f"{name} = {value}" for name, value in values(settings_of(home)) if value != here[name]]:
+        what = f"the running host was started with others: {listed(others)}"
+        yield warning("settings", what, "the checks below are of those; if they should not count, start it again")
     if loaded.settings.ipc.closed:
         try:
             senders = load_senders(home)
@@ -169,17 +174,29 @@ def journal(home: Path) -> Iterator[Finding]:
         yield ok("clock", "not behind the journal")
 
 
+def settings_of(home: Path) -> Settings:
+    """Return the settings of the running host, else those that one would be started with here. Raises SettingsError."""
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        return Settings.model_validate(_status_of(home)["settings"])
+    return load_settings(home).settings
+
+
+def _status_of(home: Path) -> Mapping[str, Any]:
+    """Return the status of the running host; empty: none runs, or it has not written one yet.
+
+    Raises ValueError, LookupError, TypeError: it is damaged.
+    """
+    if not is_served(home) or not (home / STATUS_FILE).exists():
+        return {}
+    said: Mapping[str, Any] = orjson.loads((home / STATUS_FILE).read_bytes())
+    return said if said["pid"] == read_holder(home).pid else {}
+
+
 def running(home: Path) -> Iterator[Finding]:
     """Check the status that a running host writes."""
-    if not is_served(home):
-        return
     try:
-        said = orjson.loads((home / STATUS_FILE).read_bytes())
-        if said["pid"] != read_holder(home).pid:
-            return  # it has not written one yet
+        said = _status_of(home)
         faults = [*faults_in({part: said[part] for part in said if part not in _LOOKED_AT})]
-    except FileNotFoundError:
-        return
     except (ValueError, LookupError, TypeError):
         yield problem("running", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
         return
@@ -238,9 +255,6 @@ def inboxes(home: Path) -> Iterator[Finding]:
                 yield warning("boxes", f"{sender} is not a sender's folder and is not served", "rename or remove it")
                 continue
             count += 1
-            for folder in (sender / "requests", sender / "replies"):
-                if folder.is_symlink():
-                    yield problem("boxes", f"{folder} is a link: the box is not served", "remove the link")
             if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
                 message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
                 yield warning("boxes", message, "a request's name is its id and .json: rename or remove it")

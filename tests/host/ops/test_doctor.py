@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from honeybadger_agent.wire import Undo
@@ -156,6 +158,19 @@ def test_run_names_a_missing_model_or_library_at_start(home: Path, setting: str,
         host.stop()
     assert missing["model"] == model
     assert now_what in missing["now_what"]
+
+
+def test_the_running_hosts_settings_are_the_checked_ones(home: Path) -> None:
+    lock = HomeLock(home)
+    lock.sign("journal")
+    status = {"pid": os.getpid(), "settings": {"model": {"name": "scripted:gone.json"}}}
+    (home / "data" / "status.json").write_bytes(orjson.dumps(status))
+    findings = [*examine(home)]
+    lock.release()
+    (other,) = (finding for finding in findings if (finding.check, finding.level) == ("settings", "warning"))
+    assert other.message == "the running host was started with others: model.name = scripted:gone.json"
+    (model,) = (finding for finding in findings if finding.check == "model")
+    assert (model.level, model.message) == ("problem", "scripted:gone.json (model.name): there is no such file")
 
 
 def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
