@@ -51,7 +51,7 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
     tasks.start_soon(_check_rows, host)
 
 
-class _Failing:
+class Failing:
     """Logs failures of repeated work: once for all failures in a row."""
 
     def __init__(self, host: Host, event: str, **members: str) -> None:
@@ -64,7 +64,7 @@ class _Failing:
         try:
             yield
             self._is_known = False
-        except (WorldFailed, StorageFailed, JournalError) as error:
+        except (WorldFailed, StorageFailed, JournalError, OSError) as error:
             self._say(str(error), error=str(error), now_what="it is tried again")
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
             self._say(f"{self._event}: {type(error).__name__}", now_what="report it; the rest goes on", exc_info=error)
@@ -79,7 +79,7 @@ class _Failing:
 async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
     limiter = anyio.CapacityLimiter(1)
-    failing = _Failing(host, "index.failed", file=INDEX_FILE)
+    failing = Failing(host, "index.failed", file=INDEX_FILE)
     all_at = told_at = 0.0
     while True:
         begun = time.monotonic()
@@ -115,7 +115,7 @@ async def _record_edits(host: Host) -> None:
     limiter = anyio.CapacityLimiter(1)
     in_use, files = host.projections.documents.in_use, host.changed_files
     all_at = changed_at = unwatched_at = 0.0
-    failing = _Failing(host, "edits.failed")
+    failing = Failing(host, "edits.failed")
     while True:
         with failing.logged():
             now, has_events = time.monotonic(), host.has_events
@@ -172,7 +172,7 @@ def _tell_edits(host: Host, edits: Sequence[Row]) -> None:
 async def _embed(host: Host) -> None:
     """Compute the vectors of indexed texts, a few at a time."""
     limiter = anyio.CapacityLimiter(1)
-    failing = _Failing(host, "index.failed", file=INDEX_FILE)
+    failing = Failing(host, "index.failed", file=INDEX_FILE)
     while True:
         with failing.logged():
             begun, count = time.monotonic(), host.memory.index.unembedded
@@ -185,7 +185,7 @@ async def _embed(host: Host) -> None:
 
 async def _check_rows(host: Host) -> None:
     """Check once a day whether rows of the journal are damaged, with at most 5 % of a core."""
-    journal, failing = host.journal, _Failing(host, "journal.unreadable")
+    journal, failing = host.journal, Failing(host, "journal.unreadable")
     while True:
         with failing.logged():
             damaged = list[str]()

@@ -10,24 +10,21 @@ from typing import Any, Final
 
 import anyio
 import anyio.to_thread
-import structlog
 
 from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.documents.versions import removed_unread
-from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import unread_of
-from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
+from honeybadger_host.observe import recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
+from honeybadger_host.ops.maintenance import Failing
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
-
-log = structlog.get_logger()
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
 _REACHED_SECONDS: Final = 600.0  # how long the status names a sender that was over a limit
@@ -39,32 +36,23 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     Args:
         cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
-    throttle = Throttle()
+    looking, writing, publishing = (Failing(host, f"{what}.failed") for what in ("status", "status", "metrics"))
     proposals = WaitingProposals(host.home)
     looked, look_at = dict[str, Any](), 0.0
     while True:
         if time.monotonic() >= look_at:
             cost = 0.0
-            try:
+            with looking.logged():
                 looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host, proposals))
-            except (JournalError, WorldFailed) as error:  # such as too many open files: the next round tries again
-                if throttle.passes("status", str(error)) is not None:
-                    log.warning("status.failed", error=str(error))
             look_at = time.monotonic() + rest_after(cost)
         status = _status(host, watcher) | looked
         if cluster is not None:
             status["cluster"] = cluster()
-        try:
+        with writing.logged():
             await anyio.to_thread.run_sync(write_status, host.home, status)
-        except OSError as error:
-            if throttle.passes("status", error.errno) is not None:
-                log.warning("status.failed", error=str(error))
         if host.metrics is not None:
-            try:
+            with publishing.logged():
                 await anyio.to_thread.run_sync(host.metrics.publish, status, host.counters)
-            except OSError as error:
-                if throttle.passes("metrics", error.errno) is not None:
-                    log.warning("metrics.failed", error=str(error))
         await anyio.sleep(STATUS_SECONDS)
 
 
@@ -82,6 +70,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
+"settings": host.settings.model_dump(mode="json"),
         "boxes": len(host.spool.senders_inboxes),
         "pending": host.spool.pending,
         "turns": {
