@@ -117,8 +117,10 @@ def settings(home: Path) -> Iterator[Finding]:
     yield ok("settings", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
     here = dict(values(loaded.settings))
     if others := [f"{name} = {value}" for name, value in values(settings_of(home)) if value != here[name]]:
-        what = f"the running host was started with others: {listed(others)}"
-        yield warning("settings", what, "the checks below are of those; if they should not count, start it again")
+        what = f"the running host was started with other values: {listed(others)}"
+        yield warning(
+            "settings", what, "start it again if it should have those of here; the checks below are of its own"
+        )
     if loaded.settings.ipc.closed:
         try:
             senders = load_senders(home)

@@ -165,7 +165,7 @@ def test_the_running_hosts_settings_are_the_checked_ones(home: Path) -> None:
         findings = [*examine(home)]
         host.stop()
     (other,) = (finding for finding in findings if (finding.check, finding.level) == ("settings", "warning"))
-    assert "the running host was started with others: " in other.message
+    assert "the running host was started with other values: " in other.message
     assert "model.name = scripted:gone.json" in other.message
     (model,) = (finding for finding in findings if finding.check == "model")
     assert (model.level, model.message) == ("problem", "scripted:gone.json (model.name): there is no such file")
