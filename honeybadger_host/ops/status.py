@@ -70,7 +70,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
-"settings": host.settings.model_dump(mode="json"),
+        "settings": host.settings.model_dump(mode="json"),
         "boxes": len(host.spool.senders_inboxes),
         "pending": host.spool.pending,
         "turns": {
