@@ -264,6 +264,7 @@ def _memory_of(
         home / INDEX_FILE,
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
+        read_version=projections.documents.read,
     )
     opened.callback(index.close)
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
@@ -277,7 +278,7 @@ def _memory_of(
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,
-        entry_files=EntryFiles(home),
+        entry_files=EntryFiles(home, projections.documents.read),
         working_memory=WorkingMemoryStore(home, projections.documents.read, kept),
         sessions=Sessions(
             turn_logs,

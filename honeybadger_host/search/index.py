@@ -77,6 +77,7 @@ class Index:
         path: of the database; None keeps it in memory.
         max_memory_bytes: see `Corpora`.
         embedder: makes vectors of texts; None ranks by words alone and keeps existing vectors.
+        read_version: returns the last good version of a broken JSON file, see `Documents.read`; None: there is none.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Index:
         *,
         max_memory_bytes: int,
         embedder: Embedder | None = None,
+        read_version: Callable[[str], bytes | None] = lambda file: None,
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
@@ -95,7 +97,7 @@ class Index:
         """Groups that `work` has still to come to, the next one last."""
         self._db = IndexFile(path, self._start_over)
         """Its lock is taken after a group's, never before."""
-        self._writer = IndexWriter(home, self._db)
+        self._writer = IndexWriter(home, self._db, read_version)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)

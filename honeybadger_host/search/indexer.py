@@ -5,17 +5,20 @@ A batch of files is read and analysed first, then written.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.documents.merge import object_in
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
@@ -106,11 +109,13 @@ class Reader:
 
     Args:
         group: its number.
+        read_version: see `Index`.
     """
 
     home: Path
     db: IndexFile
     group: int
+    read_version: Callable[[str], bytes | None]
 
     def read(self, source: Source, known: Known | None, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
@@ -199,6 +204,9 @@ class Reader:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
+        if signature is not None and object_in(data) is None:  # a person broke it
+            with contextlib.suppress(WorldFailed):
+                data = self.read_version(source.file) or data
         pieces = [] if signature is None else pieces_of(source, data, signature)
         number = self._note(source, known, _to_store(signature), 0, changes)
         left = {(key, digest): number for key, digest, number in self._documents(known)}
@@ -325,9 +333,10 @@ def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
 class IndexWriter:
     """Writes the index. One thread at a time for each group."""
 
-    def __init__(self, home: Path, db: IndexFile) -> None:
+    def __init__(self, home: Path, db: IndexFile, read_version: Callable[[str], bytes | None]) -> None:
         self._home = home
         self._db = db
+        self._read_version = read_version
         self._grown: dict[str, Grown] = {}
         """Large file of notes -> how far it was read. Of a file that a rebuilt database does not know it is ignored."""
         self.documents: Counter[int] = Counter()
@@ -385,7 +394,7 @@ class IndexWriter:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         grown = {file: self._grown.pop(file) for file in files if file in self._grown}
-        reader = Reader(self._home, self._db, group)
+        reader = Reader(self._home, self._db, group, self._read_version)
         changes = Changes()
         left: list[str] = []
         size = 0

@@ -45,6 +45,20 @@ def test_an_entry_is_known_after_kill_restart_and_edit(make_host: HostFactory, c
         client().get_memory(saved.id)
 
 
+def test_an_entry_that_a_person_broke_is_found_as_it_was(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    saved = client().save_memory("User prefers dark mode", "user-preferences/look", ["ui"])
+    path = host.home / "groups/main" / saved.file
+    save(path, path.read_bytes()[:-4])
+    for _ in range(2):
+        assert [hit.id for hit in client().search_memory("dark mode").hits] == [saved.id]
+        assert client().get_memory(saved.id).content == "User prefers dark mode"
+        assert [entry.id for entry in client().list_memory_entries().entries] == [saved.id]
+        (host.home / "data/index.db").unlink(missing_ok=True)
+        host.kill()
+        host.start()
+
+
 @pytest.mark.parametrize("is_served", [True, False])
 def test_the_operator_undoes_with_and_without_a_running_host(
     make_host: HostFactory, client: MakeClient, is_served: bool

@@ -15,7 +15,6 @@ from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, QueryHandler
 from honeybadger_host.handlers.entries.places import named_entry
-from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.index import Index
@@ -148,7 +147,7 @@ class _Listing:
         found = [place] if (self.entries.home / place).is_file() else self.entries.find(group, listed.key)
         for file in found:
             with suppress(ValueError):
-                data = read_whole(self.entries.home / file) or b""
+                data = self.entries.read(file) or b""
                 return data, self.entries.parse(file, data)
         return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.entries.answers import parsed, the_one
-from honeybadger_host.journal.changes import WholeFiles, read_whole
+from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, memory_folder, named_id
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.lookups import Lookups
@@ -41,11 +41,11 @@ def named_entry(
     """
     places = salted(
         lambda salt: entry_file(group, category, named_id(category, name, salt)),
-        lambda file: read_whole(entries.home / file),
+        entries.read,
     )
     found = [(file, data) for file, data in places if data is not None]
     if (elsewhere := lookups.named(group, category, name)) is not None:
-        found += ((file, read_whole(entries.home / file) or b"") for file in entries.find(group, elsewhere))
+        found += ((file, entries.read(file) or b"") for file in entries.find(group, elsewhere))
     for file, data in found:
         with contextlib.suppress(ValueError):  # it is not an entry, or it was removed meanwhile
             entry = entries.parse(file, data)

@@ -34,7 +34,7 @@ from honeybadger_host.handlers.entries.places import EntryPlaces, first_free, na
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Superseding
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
-from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whole
+from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
     Origin,
@@ -178,7 +178,7 @@ def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
         groups = (group, archive_of(group), GLOBAL_GROUP)
         found = next(filter(None, (entries.find(each, id_) for each in groups)), [])
         file = the_one(id_, found)
-        data = read_whole(entries.home / file)
+        data = entries.read(file)
         if data is None:
             raise not_found(id_)
         return shown(parsed(entries, file, data), file, data)

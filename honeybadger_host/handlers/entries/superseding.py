@@ -20,7 +20,7 @@ from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
-from honeybadger_host.journal.changes import Change, WholeFiles, read_whole
+from honeybadger_host.journal.changes import Change, WholeFiles
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
@@ -57,7 +57,7 @@ class Superseding:
     def _gone(self, group: str, id_: str) -> Refusal | str:
         for file in self.entries.find(archive_of(group), id_):
             with contextlib.suppress(ValueError):  # it was logged
-                entry = self.entries.parse(file, read_whole(self.entries.home / file) or b"")
+                entry = self.entries.parse(file, self.entries.read(file) or b"")
                 if entry.standing.superseded_by is not None:
                     return entry.standing.superseded_by
             return Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import structlog
@@ -19,6 +19,7 @@ from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import kind_of
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of
 
 log = structlog.get_logger()
@@ -29,10 +30,12 @@ class EntryFiles:
 
     Args:
         home: home folder.
+        read: returns the newest version of a file, see `Documents.read`.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self.home = home
+        self.read = read or (lambda file: read_whole(home / file))
         self._lock = threading.Lock()
         self._listed: dict[str, tuple[Unchanged, tuple[str, ...]]] = {}
         """Folder -> whether it must be listed again, and the names of the folders in it."""
