@@ -36,7 +36,8 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     Args:
         cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
-    looking, writing, publishing = (Failing(host, f"{what}.failed") for what in ("status", "status", "metrics"))
+    looking, writing = Failing(host, "status.failed"), Failing(host, "status.failed")
+    publishing = Failing(host, "metrics.failed")
     proposals = WaitingProposals(host.home)
     looked, look_at = dict[str, Any](), 0.0
     while True:
