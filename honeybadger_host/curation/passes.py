@@ -49,6 +49,8 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
+# Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
+_FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
 MAX_TURNS: Final = 2000  # newest turns of a session that a pass reads
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
@@ -208,7 +210,7 @@ def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
     first, last = proposal.first_turn or 0, proposal.last_turn or 0
     span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last} if proposal.session else {}
     log.info(
-        "dream.finished" if proposal.kind == "preferences" else f"{proposal.kind}.finished",
+        _FINISHED.get(proposal.kind, "dream.finished"),
         group=proposal.group,
         kind=proposal.kind,
         **span,
