@@ -32,9 +32,8 @@ def read_chatgpt(file: SourceFile) -> Iterator[Found]:
 
 
 def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
-    mapping = conversation.get("mapping")
-    if not isinstance(mapping, dict) or conversation.get("current_node") not in mapping:
-        yield Skipped(where, "it has no messages that were shown (mapping, current_node)")
+    if not isinstance(conversation.get("mapping"), dict):
+        yield Skipped(where, "it has no messages (mapping)")
         return
     begun = time_of(conversation.get("create_time"))
     name = conversation.get("conversation_id") or conversation.get("id")
@@ -83,7 +82,10 @@ def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
 
 def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the messages of the branch that was shown last, oldest first."""
-    mapping, node = conversation["mapping"], conversation["current_node"]
+    mapping = conversation["mapping"]
+    node = conversation.get("current_node")
+    if node not in mapping:
+        node = _newest_leaf(mapping)
     branch: list[tuple[str, Mapping[str, Any]]] = []
     seen: set[str] = set()
     while isinstance(node, str) and node not in seen and isinstance(held := mapping.get(node), dict):
@@ -92,6 +94,15 @@ def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
             branch.append((node, message))
         node = held.get("parent")
     return branch[::-1]
+
+
+def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
+    def said_at(node: str) -> float:
+        at = time_of((mapping[node].get("message") or {}).get("create_time"))
+        return 0.0 if at is None else at.timestamp()
+
+    leaves = [node for node, held in mapping.items() if isinstance(held, dict) and not held.get("children")]
+    return max(leaves, key=said_at, default=None)
 
 
 def _text(content: Mapping[str, Any]) -> str:

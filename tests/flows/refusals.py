@@ -190,7 +190,7 @@ REFUSED: dict[str, list[Row]] = {
         (keyed(role="assistant", content="<think>hm</think>"), "invalid", "payload.turns.1.content", "but thinking"),
         (keyed(at="2026-02-31T10:00:00Z"), "invalid", "payload.turns.1.at", ""),
         (keyed(sender="[Ben]"), "invalid", "payload.turns.1.sender", "one visible line"),
-        ({"turns": []}, "invalid", "payload.turns", "at least 1"),
+        ({"turns": []}, "invalid", "payload.turns", "is empty"),
         ({"turns": [said(key="first")] * 201}, "too_large", "payload.turns", "limit is 200"),
         (keyed(key="a", content="Goodbye"), "conflict", "payload.turns.1.key", "turn 1 "),
         (keyed(data='"' + "a" * 131_072), "too_large", "payload.turns.1.data", "131073 bytes"),

@@ -257,6 +257,9 @@ def inboxes(home: Path) -> Iterator[Finding]:
                 yield warning("boxes", f"{sender} is not a sender's folder and is not served", "rename or remove it")
                 continue
             count += 1
+            for folder in (sender / "requests", sender / "replies"):
+                if folder.is_symlink():
+                    yield problem("boxes", f"{folder} is a link: the box is not served", "remove the link")
             if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
                 message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
                 yield warning("boxes", message, "a request's name is its id and .json: rename or remove it")
