@@ -33,7 +33,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.served import Served
@@ -222,6 +222,7 @@ class Pipeline:
                     over = self._decide(received)
                     if not all(isinstance(request.state, Asking) for request in received.requests):
                         await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+            is_only_asked = all(map(_is_query, received.requests))
             for request in received.requests:
                 if isinstance(request.state, Asking):
                     self._beside.begin(request, request.state, tasks, waiting)
@@ -230,6 +231,8 @@ class Pipeline:
                 elif request.has_run:
                     self.turn_queue.leave(request.turn)
             self.turn_queue.let_in()
+            if is_only_asked and not self._spool.has_more and not self._event.is_set():
+                break  # nothing was written and nothing has come: no look on a thread
             if over and over == len(received.requests):
                 # Pause for as long as the pass took: a host that refuses a flood without a pause is late for others.
                 with anyio.move_on_after(time.monotonic() - begun):
@@ -351,3 +354,7 @@ class Pipeline:
                 else:
                     self._answers.reply(opened, request)
         self._answers.request_log.flush()
+
+
+def _is_query(request: QueuedRequest) -> bool:
+    return isinstance(request.state, Asking) and isinstance(request.state.handler, QueryHandler)

@@ -101,6 +101,11 @@ class Spool:
         """Return whether a file is still being written and will be looked at again. Any thread."""
         return any(inbox.waiting for inbox in self.inboxes.values())
 
+    @property
+    def has_more(self) -> bool:
+        """Return whether the next look or the next batch may find requests. Event loop, between two batches."""
+        return self._is_everywhere or bool(self._marked or self._long or self._queues)
+
     def has_turn(self, group: str) -> bool:
         """Return whether a turn of a person waits in a group."""
         return turns_queue(group) in self._queues
