@@ -86,6 +86,8 @@ class Journal:
     """With several machines: takes each transaction before it is committed."""
     damaged: Sequence[str] = ()
     """Rows that changed by themselves, as far as that is known."""
+    _pruned_seq: int = 0
+    """All receipts up to this one are kept: those of a large import are not looked at each minute."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:
@@ -241,13 +243,16 @@ class Journal:
         Receipts of imported entries stay, so that nothing is imported twice.
         """
         oldest = (
-            "SELECT seq FROM receipts WHERE seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
+            "SELECT seq FROM receipts WHERE seq > ? AND seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
             "ORDER BY seq LIMIT ?"
         )
-        values = (up_to, OPERATOR, IMPORTED_REQUEST, most)
+        values = (self._pruned_seq, up_to, OPERATOR, IMPORTED_REQUEST, most)
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
-            return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", values).rowcount  # noqa: S608  a constant
+            pruned = connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", values).rowcount  # noqa: S608  a constant
+        if pruned < most:
+            self._pruned_seq = max(self._pruned_seq, min(up_to, self.committed_seq))
+        return pruned
 
     def begin_turn(self, turn: TurnKey, digest: bytes) -> BegunTurn:
         """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.
