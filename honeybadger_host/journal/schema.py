@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -303,6 +304,7 @@ def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> 
 
 
 SYNCHRONOUS: Final = "FULL"
+MAX_READER_SECONDS = 10.0  # how long erasing waits for other readers of the journal
 
 
 class SharedLog(Protocol):
@@ -412,8 +414,11 @@ def translating(path: Path) -> Iterator[None]:
 def vacuum(connection: sqlite3.Connection, path: Path) -> None:
     """Rewrite a journal, so that nothing deleted is left in it. Raises sqlite3.Error, WorldFailed."""
     connection.execute("VACUUM")
-    if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # it waited for `timeout`
-        raise WorldFailed(f"{path} is read by another program: what was deleted is still in its WAL")
+    until = time.monotonic() + MAX_READER_SECONDS
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # at once, if another one is under way
+        if time.monotonic() > until:
+            raise WorldFailed(f"{path} is read by another program: what was deleted is still in its WAL")
+        time.sleep(0.02)
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:

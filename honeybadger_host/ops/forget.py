@@ -108,6 +108,8 @@ class Forgetter:
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
         """Held while people's edits are recorded: else a removal from a file would be recorded as an edit."""
+        self._planned: Forgetting | None = None
+        """The last plan of this host, with the texts that are in the journal no longer."""
         begun = read_forgetting(self._journal.path)
         self.is_interrupted = begun is not None and not begun.is_erased
         """Whether files may lack texts that are still in the journal although no person removed them."""
@@ -147,12 +149,14 @@ class Forgetter:
                 return await self._looked(plan)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
                 result = await self._end(begun, plan)
-                if begun.selector == plan.selector:  # it was refused before it was done
+                known = self._planned if _is_same(begun, self._planned) else begun
+                if known is not None and known.selector == plan.selector:  # it was refused before it was done
                     await self._pipeline.keep_answer(asked, result)
             if (kept := await self._read(self._kept, asked)) is not None:
                 return kept
             await self._read(check_is_there, self._home, plan, wanted)
             await self._write(partial(keep_forgetting, plan=plan))
+            self._planned = plan
             self._passed("forget.planned")
             return await self._end(plan, plan)
 
@@ -184,12 +188,13 @@ class Forgetter:
         Args:
             asked: the plan of the request that is served now. It has the texts if `plan`, its own, no longer has them.
         """
-        is_same = request_file(plan) == request_file(asked)
         went = await self._forget(plan)
         if not plan.request:
             await self._write(end_forgetting)
             return await self._result(went)
-        known = asked if plan.is_erased and is_same else plan
+        known = asked if plan.is_erased and _is_same(plan, asked) else plan
+        if self._planned is not None and _is_same(plan, self._planned):
+            known = self._planned
         texts = [*known.asked, *known.parts]
         left = await scan_apart(self._home, texts, {request_file(plan), request_file(asked)}) if texts else []
         if plan.is_erased and not texts:
@@ -343,6 +348,11 @@ class Forgetter:
 
     async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
+
+
+def _is_same(plan: Forgetting, other: Forgetting | None) -> bool:
+    """Return whether two plans are of one request."""
+    return other is not None and request_file(plan) == request_file(other)
 
 
 def request_file(plan: Forgetting) -> str:
