@@ -142,8 +142,9 @@ class Watcher:
             reader.daemon = True
             reader.start()
             self._reader = reader
-        for folder in [known for known in self._watches if known not in folders]:
-            self._remove(folder)
+        for folder in list(self._watches):  # in one step: `listen` adds some meanwhile
+            if folder not in folders:
+                self._remove(folder)
         unwatched = 0
         for folder, every in folders.items():
             watch = self._watches.get(folder)
