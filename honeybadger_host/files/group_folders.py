@@ -1,7 +1,8 @@
-"""What lies in the folders of the groups: one listing for all regular looks at every group."""
+"""The names in the folders of all groups, listed once for all regular looks at them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -24,22 +25,19 @@ class GroupFolders:
         """Group -> names in its folder at the last `refresh`; another object after the folder was listed again."""
 
     def refresh(self) -> Mapping[str, frozenset[str]]:
-        """Return `current` as the folders are now."""
+        """List the folders that changed; return `current`."""
         with self._lock:
-            found: dict[str, frozenset[str]] = {}
-            groups = f"{self._home}/groups"
+            current: dict[str, frozenset[str]] = {}
+            kept: dict[str, Unchanged] = {}
             for group in groups_in(self._home):
-                folder = f"{groups}/{group}"
-                unchanged = self._unchanged.get(group) or Unchanged()
-                try:
+                folder, unchanged = f"{self._home}/groups/{group}", self._unchanged.get(group, Unchanged())
+                with contextlib.suppress(OSError):  # removed meanwhile, or the host may not list it: `doctor` names it
                     status = os.stat(folder)
-                    if group in self.current and unchanged.holds(status):
-                        found[group] = self.current[group]
-                        continue
-                    found[group] = frozenset(os.listdir(folder))
-                    unchanged.listed(status, self._clock())
-                    self._unchanged[group] = unchanged
-                except OSError:  # removed meanwhile, or the host may not list it: `doctor` names it
-                    self._unchanged.pop(group, None)
-            self.current = found
-            return found
+                    if unchanged.holds(status):
+                        current[group] = self.current[group]
+                    else:
+                        current[group] = frozenset(os.listdir(folder))
+                        unchanged.listed(status, self._clock())
+                    kept[group] = unchanged
+            self.current, self._unchanged = current, kept
+            return current

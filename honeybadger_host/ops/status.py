@@ -72,7 +72,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
         "settings": host.settings.model_dump(mode="json"),
-        "boxes": len(host.spool.senders_inboxes),
+        "boxes": len(host.spool.inboxes) // 2,  # each sender has two
         "pending": host.spool.pending,
         "turns": {
             "running": len(host.pipeline.turn_queue.groups),

@@ -77,12 +77,17 @@ class Spool:
     @property
     def pending(self) -> int:
         """Requests and turns listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in self.inboxes.values())
+        return sum(len(inbox.names) for inbox in self._listed())
 
     @property
     def waiting_turns(self) -> int:
         """Turns listed and not taken. Any thread."""
-        return sum(len(inbox.names) for inbox in self.inboxes.values() if inbox.is_turns)
+        return sum(len(inbox.names) for inbox in self._listed() if inbox.is_turns)
+
+    def _listed(self) -> list[Inbox]:
+        """Return the inboxes with listed names, of which an idle home has none."""
+        queued = [inbox for heads in list(self._queues.values()) for _, _, inbox in list(heads)]
+        return [*queued, *self._long.copy()]
 
     @property
     def senders_inboxes(self) -> list[Inbox]:
