@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from honeybadger_host.documents.merge import object_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
@@ -204,10 +203,7 @@ class Reader:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
-        if signature is not None and object_in(data) is None:  # a person broke it
-            with contextlib.suppress(WorldFailed):
-                data = self.read_version(source.file) or data
-        pieces = [] if signature is None else pieces_of(source, data, signature)
+        pieces = [] if signature is None else self._pieces_of_json(source, data, signature)
         number = self._note(source, known, _to_store(signature), 0, changes)
         left = {(key, digest): number for key, digest, number in self._documents(known)}
         for piece in pieces:
@@ -216,6 +212,18 @@ class Reader:
                 self._add(number, source, piece, digest, changes)
         changes.removed.extend(left.values())
         return len(data)
+
+    def _pieces_of_json(self, source: Source, data: bytes, signature: Signature) -> list[Piece]:
+        """Return the pieces of an entry or a session document, of its last good version if a person broke it.
+
+        Raises Unsearchable.
+        """
+        try:
+            return pieces_of(source, data, signature)
+        except Unsearchable:
+            with contextlib.suppress(WorldFailed):
+                data = self.read_version(source.file) or data
+            return pieces_of(source, data, signature)
 
     def _read_turns(self, source: Source, known: Known | None, changes: Changes) -> tuple[int, bool]:
         """Read the lines appended to a log, or all of it if the file was replaced or is shorter than before.
