@@ -237,12 +237,12 @@ def diff(
 
 def last_change(journal: Path, group: str, only: str | None) -> int:
     """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
-    from honeybadger_host.journal.schema import read_rows
+    from honeybadger_host.journal.reader import read_changed
     from honeybadger_host.memory.peoples_files import group_of
 
-    for seq, file in read_rows(journal, "SELECT seq, file FROM changes WHERE grp = ? ORDER BY seq DESC", (group,)):
+    for seq, file in read_changed(journal, group):
         if group_of(file) == group and only in (None, file):
-            return int(seq)
+            return seq
     raise NotFound(f"nothing was changed in {only or f'the files of {group}'} yet")
 
 

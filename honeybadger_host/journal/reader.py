@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from pathlib import Path
@@ -89,6 +89,11 @@ def read_log(path: Path, wanted: LogFilter, limit: int) -> list[Row]:
     where, values = wanted.where()
     query = f"SELECT * FROM changes WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
     return [Row._make(row) for row in read_rows(path, query, (*values, limit))]
+
+
+def read_changed(path: Path, group: str) -> Iterator[tuple[int, str]]:
+    """Yield number and file of each change of a group, newest first. Raises JournalError."""
+    yield from read_rows(path, "SELECT seq, file FROM changes WHERE grp = ? ORDER BY seq DESC", (group,))
 
 
 def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
