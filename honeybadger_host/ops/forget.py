@@ -149,8 +149,7 @@ class Forgetter:
                 return await self._looked(plan)
             if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
                 result = await self._end(begun, plan)
-                known = self._planned if _is_same(begun, self._planned) else begun
-                if known is not None and known.selector == plan.selector:  # it was refused before it was done
+                if self._with_texts(begun, begun).selector == plan.selector:  # it was refused before it was done
                     await self._pipeline.keep_answer(asked, result)
             if (kept := await self._read(self._kept, asked)) is not None:
                 return kept
@@ -192,9 +191,7 @@ class Forgetter:
         if not plan.request:
             await self._write(end_forgetting)
             return await self._result(went)
-        known = asked if plan.is_erased and _is_same(plan, asked) else plan
-        if self._planned is not None and _is_same(plan, self._planned):
-            known = self._planned
+        known = self._with_texts(plan, asked)
         texts = [*known.asked, *known.parts]
         left = await scan_apart(self._home, texts, {request_file(plan), request_file(asked)}) if texts else []
         if plan.is_erased and not texts:
@@ -205,6 +202,11 @@ class Forgetter:
         await self._pipeline.keep_answer(by, result, end_forgetting)
         log.info("forget.finished", group=plan.group, changes=sum(went["changes"].values()), left=len(left))
         return result
+
+    def _with_texts(self, plan: Forgetting, asked: Forgetting) -> Forgetting:
+        """Return a plan as it was before its texts were erased from the journal, if this host knows that."""
+        known = (one for one in (self._planned, asked) if one is not None and request_file(one) == request_file(plan))
+        return next(known, plan) if plan.is_erased else plan
 
     async def _forget(self, plan: Forgetting) -> Mapping[str, Any]:
         """Remove the texts from everything, step by step; return what was removed."""
@@ -348,11 +350,6 @@ class Forgetter:
 
     async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
-
-
-def _is_same(plan: Forgetting, other: Forgetting | None) -> bool:
-    """Return whether two plans are of one request."""
-    return other is not None and request_file(plan) == request_file(other)
 
 
 def request_file(plan: Forgetting) -> str:
