@@ -21,7 +21,7 @@ from typing import ClassVar
 
 
 class AgentError(Exception):
-    """Base of everything this package raises on purpose: by itself, a reply that cannot be read, or a setting."""
+    """Base of all errors of this package. By itself it says that a reply cannot be read, or that a setting is wrong."""
 
     code: ClassVar[str] = "bad_reply"  # the protocol's, or why there is none
     exit_code: ClassVar[int] = 1  # of a command

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Typing:
-    """Where the next thing to do comes from.
+    """The source of what a person says next, or of the next command.
 
     Args:
         next: returns the typed text after a prompt, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt:

@@ -97,7 +97,7 @@ def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
 
 
 def compared(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:
-    """Say of the machines who owns the home, who is behind, and whether they fit together."""
+    """Report whether a machine owns the home, which are behind, and whether their versions fit together."""
     if owner is None:
         yield Finding("machines", "problem", "none owns the home", "start a host; one begins within some seconds")
     if len(machines) < 2:

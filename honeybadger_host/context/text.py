@@ -71,7 +71,7 @@ class Part:
 
     @property
     def overhead(self) -> int:
-        """Tokens of the heading, which is ASCII, and the line ends around the text, and of rounding them."""
+        """Estimated tokens of the heading, which is ASCII, and of the line ends around the text, rounded up."""
         return len(self.above) // 4 + 3
 
     @property

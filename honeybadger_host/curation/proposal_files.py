@@ -75,7 +75,7 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
 
 
 def readable(home: Path, group: str, is_wanted: Callable[[str, float], bool]) -> list[Proposal]:
-    """Return the proposals of a group, without broken files, which `review` names. Args and errors as `stored`."""
+    """Return the proposals of a group that can be read; `review` names the others. See `stored`."""
     return [each.proposal for each in stored(home, group, is_wanted) if each.proposal is not None]
 
 

@@ -22,7 +22,7 @@ class GroupFolders:
         self._lock = threading.Lock()
         self._unchanged: dict[str, Unchanged] = {}
         self.current: Mapping[str, frozenset[str]] = {}
-        """Group -> names in its folder at the last `refresh`; another object after the folder was listed again."""
+        """Group -> names in its folder at the last `refresh`; the same object until the folder is listed again."""
 
     def refresh(self) -> Mapping[str, frozenset[str]]:
         """List the folders that changed; return `current`."""

@@ -87,7 +87,7 @@ class Journal:
     damaged: Sequence[str] = ()
     """Rows that changed by themselves, as far as that is known."""
     _pruned_seq: int = 0
-    """All receipts up to this one are kept: those of a large import are not looked at each minute."""
+    """Pruning has passed all receipts up to this one; those that are left, as of imports, stay."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:
@@ -195,7 +195,7 @@ class Journal:
         self._check_files()
 
     def _check_files(self) -> None:
-        """Raise StorageFailed if nobody will find what was committed."""
+        """Raise StorageFailed if a file of the journal was removed or replaced: what was committed would be lost."""
         for file, identity in self._files.items():
             if identity_of(file) != identity:
                 raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")

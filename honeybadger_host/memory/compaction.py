@@ -172,7 +172,7 @@ def with_left_out(document: SessionDocument, count: int, limits: CompactionLimit
 
 
 def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: CompactionLimits) -> str:
-    """Return a summary within its bound: text above the header stays first, the oldest lines below it are counted."""
+    """Return a summary within its bound: text above the header stays, the oldest lines below it become a count."""
     bound = limits.max_summary_characters
     if len(prose) > (most := limits.max_prose_characters if lines else bound):
         prose = prose[: most - len(_SHORTENED)].rstrip() + _SHORTENED

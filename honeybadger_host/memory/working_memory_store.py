@@ -81,9 +81,9 @@ class WorkingMemoryStore:
     # ------------------------------------------------------------------------------------------------- reading
 
     def look(self, group: str, session: str) -> tuple[list[WorkingEntry], int]:
-        """Return the entries in a session's folder, expired ones, too, and how many files are none. Raises WorldFailed.
+        """Return the entries in a session's folder, also expired ones, and how many files are no entries.
 
-        An unknown session has none.
+        An unknown session has none. Raises WorldFailed.
         """
         entries = [entry for _, entry in self._entries(group, session)]
         found = [entry for entry in entries if entry is not None]

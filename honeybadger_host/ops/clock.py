@@ -30,7 +30,7 @@ def steady_seconds() -> float:
 
 
 def measured(look: Callable[[], ResultT]) -> tuple[ResultT, float]:
-    """Return what a function returns, and the seconds of processor time that it took this thread."""
+    """Call a function; return its result, and the seconds of processor time that it took."""
     begun = time.thread_time()
     result = look()
     return result, time.thread_time() - begun

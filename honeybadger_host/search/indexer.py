@@ -346,7 +346,7 @@ class IndexWriter:
         self._db = db
         self._read_version = read_version
         self._grown: dict[str, Grown] = {}
-        """Large file of notes -> how far it was read. Of a file that a rebuilt database does not know it is ignored."""
+        """Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know."""
         self.documents: Counter[int] = Counter()
         """Updates by group number."""
 

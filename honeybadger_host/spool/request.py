@@ -107,7 +107,7 @@ class QueuedRequest:
 
     @property
     def answered(self) -> Answered:
-        """Return its answer, which it has."""
+        """Return its answer. It must have one."""
         assert isinstance(self.state, Answered), self.stem  # noqa: S101
         return self.state
 

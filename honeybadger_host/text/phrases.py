@@ -98,7 +98,7 @@ class Phrases:
         texts = list(parts)
         self._wide = _wide_forms(texts[:_MAX_DIRECT])
         self.longest = 24 * max(map(len, texts), default=0) + 64
-        """Bytes that one may take, escaped and with white space between its words."""
+        """The most bytes that a phrase takes, escaped and with white space between its words."""
         self.parts = sorted({part for part in map(folded, texts) if part})
         self.wholes = frozenset(filter(None, map(folded, wholes)))
         self._any: list[str] = []
