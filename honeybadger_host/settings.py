@@ -45,7 +45,7 @@ class Ipc(Section):
         ge=0.01,
         le=60,
         description="Seconds between two sweeps of all inboxes. With file events it is four times as long, and longer "
-        "with over 500 groups; a request whose event was lost is found that late.",
+        "with over 100 groups; a request whose event was lost is found that late.",
     )
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
