@@ -6,7 +6,7 @@ People write these files. A broken file is logged, and its last good version is 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest, refusal_of
+from honeybadger_agent.wording import listed
 
 log = structlog.get_logger()
 
@@ -180,6 +181,11 @@ class Agents:
         self.current = found
         if changed:
             log.info("agents.loaded", agents=len(found), changed=changed[:20])
+
+
+def unknown_agent(agent_id: str, known: Iterable[str]) -> str:
+    """Return the message about an agent that does not exist, with the names of those that do."""
+    return f"there is no agent {agent_id!r}; there are: {listed(sorted(known))}"
 
 
 def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:

@@ -23,7 +23,7 @@ from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, 
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_agent.wording import listed
-from honeybadger_host.agents import AGENTS_FOLDER, Agents
+from honeybadger_host.agents import AGENTS_FOLDER, Agents, unknown_agent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen
@@ -87,8 +87,11 @@ class TaskDependencies:
 
     def why_idle(self, task: TaskFile) -> str | None:
         """Return why a task does not run, though nothing is wrong with its file, or None if it runs."""
-        agent = self.agents.current.get(task.agent or self.agents.default)
-        return None if agent is None else why_without_model(agent.id, agent.model or self.model)
+        name = task.agent or self.agents.default
+        agent = self.agents.current.get(name)
+        if agent is None:
+            return unknown_agent(name, self.agents.current)
+        return why_without_model(name, agent.model or self.model)
 
 
 def why_without_model(agent: str, model: str) -> str | None:
@@ -171,9 +174,7 @@ def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
     known = deps.agents.current
     agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
     if agent not in known:
-        raise Refusal(
-            "not_found", f"there is no agent {agent!r}; there are: {listed(sorted(known))}", field="payload.agent"
-        )
+        raise Refusal("not_found", unknown_agent(agent, known), field="payload.agent")
     if asked.sender in known and agent not in (asked.sender, *known[asked.sender].delegates_to):
         why = "an agent schedules itself and those it delegates to only"
         raise Refusal("forbidden", why, field="payload.agent")
@@ -325,7 +326,7 @@ def task_row(
     else:
         try:
             schedule = deps.schedule(task, now)
-            idle = deps.why_idle(task)
+            idle = None if state.event == "cancelled" else deps.why_idle(task)
         except WrongSchedule as error:
             problem = f"{error.member} {error}"
     coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))

@@ -303,6 +303,22 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert why not in cli_text("doctor", home=home)
 
 
+def test_a_task_waits_for_its_agent(make_host: HostFactory, home: Path) -> None:
+    """Each of its runs failed, and the doctor said that the agent has only the offline model."""
+    script(home, *MODEL)
+    host = make_host({**QUICK}).start()
+    put(home, "news", interval_seconds=1, agent="ghost")
+    wait_for(lambda: host.events("task.refused"))
+    why = "there is no agent 'ghost'; there are: assistant"
+    assert [event["why"] for event in host.events("task.refused")] == [why]
+    assert f"groups/main/tasks/news.json: {why}" in cli_text("doctor", home=home)
+    agent = home / "config/agents/ghost.json"
+    agent.parent.mkdir()
+    agent.write_text('{"model": "scripted:script.json"}')
+    wait_for(lambda: records(home, "done"))
+    assert records(home, "failed") == []
+
+
 def test_a_run_gets_the_newest_ten_turns(make_host: HostFactory, stranger: RawSender) -> None:
     with served(lambda _: openai(ModelSaid("Good morning"))) as endpoint:
         model = endpoint.settings

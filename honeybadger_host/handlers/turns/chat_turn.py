@@ -31,7 +31,7 @@ from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
-from honeybadger_host.agents import Agent, Agents
+from honeybadger_host.agents import Agent, Agents, unknown_agent
 from honeybadger_host.handler_kinds import (
     Asked,
     ChangeHandler,
@@ -388,8 +388,7 @@ def chosen(deps: TurnDependencies, group: str, asked_for: str | None) -> Agent:
     agents = deps.runtime.agents.current
     agent = agents.get(asked_for or deps.runtime.agents.default)
     if agent is None:
-        known = ", ".join(sorted(agents)[:20])
-        raise Refusal("not_found", f"there is no agent {asked_for!r}; there are: {known}", field="payload.agent")
+        raise Refusal("not_found", unknown_agent(asked_for or "", agents), field="payload.agent")
     if not deps.runtime.is_ours(group, agent.id):
         why = f"{agent.id} was added with `honeybadger-host sender add`, so the host does not speak as it"
         raise Refusal("forbidden", why, field="payload.agent")

@@ -15,7 +15,7 @@ from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import DEFAULT_URLS, ModelFailed
 from honeybadger_agent.wording import count_of, in_words
-from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent
+from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent, unknown_agent
 from honeybadger_host.configuration import host_zone, model_key
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
 from honeybadger_host.errors import WorldFailed
@@ -78,6 +78,9 @@ def _check_task(home: Path, group: str, task_id: str, loaded: Settings) -> None:
     task = parse_task(read_whole(home / task_file(group, task_id)) or b"")
     schedule_of(task, datetime.now(UTC), host_zone(), loaded.tasks.least_seconds)
     agent = task.agent or loaded.turns.agent
+    there = {name.removesuffix(".json") for name in agent_files(home)} | {loaded.turns.agent}
+    if agent not in there:
+        raise ValueError(unknown_agent(agent, there))
     known = load_agent(home, agent)
     own_model = known.model if isinstance(known, Agent) else None
     if (why := why_without_model(agent, own_model or loaded.model.name)) is not None:
