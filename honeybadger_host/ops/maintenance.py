@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -80,10 +81,13 @@ async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
     limiter = anyio.CapacityLimiter(1)
     failing = Failing(host, "index.failed", file=INDEX_FILE)
-    all_at = told_at = 0.0
+    compared_at, cost = -math.inf, 0.0
+    told_at = 0.0
     while True:
         begun = time.monotonic()
-        is_all, is_told = begun >= all_at, begun >= told_at
+        # decided now, not after the comparison: at a start the folders are watched only later
+        is_all = begun >= compared_at + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
+        is_told = begun >= told_at
         if not is_all and host.memory.index.is_idle:  # no thread is needed
             await anyio.sleep(_LOOK_SECONDS)
             continue
@@ -92,11 +96,11 @@ async def _index(host: Host) -> None:
             if is_all:
                 compare = partial(measured, host.memory.index.compare_all)
                 count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
-                all_at = begun + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
+                compared_at = begun
             elif is_told:  # new folders are indexed here, so that no search waits for them
                 compare = partial(measured, host.memory.index.compare_told)
-                count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
-                told_at = time.monotonic() + rest_after(cost, has_events=False)
+                count, cost_of_told = await anyio.to_thread.run_sync(compare, limiter=limiter)
+                told_at = time.monotonic() + rest_after(cost_of_told, has_events=False)
             if count:
                 log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough

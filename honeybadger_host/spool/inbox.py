@@ -48,6 +48,7 @@ class Inbox:
         stuck: names of files that are done and cannot be removed now.
         reply_fault: why the last reply could not be written; None: it was written.
         empty: holds while the folder is unchanged since a listing that found only names in `inflight`.
+        emptied: name of another folder of the sender -> holds while it is unchanged since a listing that found nothing.
         room: how many more of `names` are within the limit of pending requests; the others are refused.
         over: names that were taken above that limit: they are refused without being read.
     """
@@ -64,6 +65,7 @@ class Inbox:
     complaint: str | None = None
     """Why the inbox is not served now; logged once."""
     empty: Unchanged = field(default_factory=Unchanged)
+    emptied: dict[str, Unchanged] = field(default_factory=dict)
     room: int = 0
     over: set[str] = field(default_factory=set)
     folder: str = REQUESTS

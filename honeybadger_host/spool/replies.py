@@ -11,12 +11,14 @@ import contextlib
 import math
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
+from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.spool import rate_limits
@@ -81,9 +83,9 @@ class ReplyRetention:
         seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
         for inbox in self._spool.senders_inboxes:
             if removes_temporary:
-                count += _remove(inbox.path, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
+                count += _remove(inbox, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
             expired, trimmed = _remove(
-                inbox.path, REPLIES, now, seconds, rate_limits.KEPT_REPLIES, rate_limits.KEPT_REPLY_BYTES
+                inbox, REPLIES, now, seconds, rate_limits.KEPT_REPLIES, rate_limits.KEPT_REPLY_BYTES
             )
             count += expired
             if trimmed:
@@ -143,7 +145,23 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
     return found
 
 
-def _remove(folder: str, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
+def _is_empty(inbox: Inbox, name: str) -> bool:
+    """Return whether nothing is in a sender's folder; an empty one is listed again only when it changed."""
+    empty = inbox.emptied.setdefault(name, Unchanged())
+    try:
+        status = os.stat(f"{inbox.path}/{name}", follow_symlinks=False)
+        if empty.holds(status):
+            return True
+        with inside(inbox.path, name) as fd:
+            names = os.listdir(fd)
+    except OSError:  # it is missing, or a link
+        return True
+    if not names:
+        empty.listed(status, time.monotonic())
+    return not names
+
+
+def _remove(inbox: Inbox, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
     """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
     A file from the future gets the present time: the clock was set back, and the age of the file is unknown.
@@ -153,8 +171,10 @@ def _remove(folder: str, name: str, now: float, seconds: float, most: float, mos
     Returns: how many were removed as too old, and how many as too many.
     """
     expired = trimmed = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), inside(folder, name) as fd:
-        for file in sorted(_lying(fd, folder), reverse=True):
+    if _is_empty(inbox, name):
+        return 0, 0
+    with contextlib.suppress(OSError), inside(inbox.path, name) as fd:
+        for file in sorted(_lying(fd, inbox.path), reverse=True):
             is_old = file.changed_ns < (now - seconds) * 1e9
             if not is_old:
                 kept += 1
