@@ -43,6 +43,7 @@ _COLUMNS: Final = (
     f"number, CASE kind WHEN {KINDS.index('turn')} THEN source ELSE 0 END, at, length, author, role, category, kind, "
     "terms"
 )
+_WHICH: Final = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
 
 
 class Names:
@@ -95,16 +96,18 @@ class Block(NamedTuple):
 
 
 def block_of(documents: Sequence[tuple[Any, ...]]) -> Block:
-    """Return a block of documents as the database has them, see `_COLUMNS`."""
-    names = Names()
-    columns, terms = [], []
-    for number, session, at, length, author, role, category, kind, said in documents:
-        labels = (names.number(author), names.number(role), names.number(category))
-        columns.append((number, session, np.nan if at is None else at, max(1, length), *labels, kind))
-        terms.append(said)
+    """Return a block of documents, at least one, as the database has them, see `_COLUMNS`."""
+    numbers, sessions, at, lengths, authors, roles, categories, kinds, terms = zip(*documents, strict=True)
+    place_of = {label: place for place, label in enumerate(dict.fromkeys(authors + roles + categories))}
+    rows = np.zeros(len(documents), _ROW)
+    rows["number"], rows["session"], rows["kind"] = numbers, sessions, kinds
+    rows["at"] = np.array(at, np.float64)  # None becomes NaN
+    rows["length"] = np.maximum(1, lengths)
+    for column, labels in (("author", authors), ("role", roles), ("category", categories)):
+        rows[column] = [place_of[label] for label in labels]
     counts = [len(said) // array("I").itemsize for said in terms]
     postings = _postings(np.frombuffer(b"".join(terms), np.uint32), counts)
-    return Block(np.array(columns, _ROW), names.names, postings)
+    return Block(rows, list(place_of), postings)
 
 
 def _postings(terms: npt.NDArray[np.uint32], counts: Sequence[int]) -> Postings:
@@ -141,22 +144,26 @@ class Blocks:
     def _pack(self, span: tuple[int, int]) -> bool:
         with self._db.transaction() as db:
             last = db.execute("SELECT max(last) FROM blocks WHERE first BETWEEN ? AND ?", span).fetchone()[0]
-            block, is_full = self._read(span[0] if last is None else last, span[1])
+            after = span[0] if last is None else last
+            last, is_full = self._end(after, span[1])
             if is_full:
-                _write(db, block)
+                _write(db, block_of(self._documents(after, last)))
             return is_full
 
-    def _read(self, after: int, most: int) -> tuple[Block, bool]:
-        """Return the documents after a number, as many as a block may have, and whether it is full."""
-        which = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number LIMIT {BLOCK_DOCUMENTS}"
-        sizes = self._db.rows(f"SELECT number, length(terms) {which}", (after, most))
+    def _end(self, after: int, most: int) -> tuple[int, bool]:
+        """Return the last of the documents after a number that a block may have, and whether it is full."""
         last, size = after, 0
+        query = f"SELECT number, length(terms) {_WHICH} LIMIT {BLOCK_DOCUMENTS}"
+        sizes = self._db.rows(query, (after, most))
         for number, length in sizes:
             last, size = number, size + length
             if size >= _BLOCK_TERM_BYTES:
                 break
-        rows = self._db.rows(f"SELECT {_COLUMNS} {which}", (after, last))
-        return block_of(rows), len(sizes) == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
+        return last, len(sizes) == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
+
+    def _documents(self, after: int, last: int) -> list[tuple[Any, ...]]:
+        """Return the documents after a number up to another, as `block_of` takes them."""
+        return self._db.rows(f"SELECT {_COLUMNS} {_WHICH}", (after, last))
 
     def read(self) -> Iterator[Block]:
         """Yield the blocks of the groups, each with the documents since its last, by ascending number."""
@@ -167,10 +174,9 @@ class Blocks:
                 yield Block(np.frombuffer(data, _ROW), orjson.loads(labels), None)
             is_full = True
             while is_full:
-                block, is_full = self._read(last, most)
-                if len(block.rows):
-                    last = int(block.rows["number"][-1])
-                    yield block
+                after, (last, is_full) = last, self._end(last, most)
+                if documents := self._documents(after, last):
+                    yield block_of(documents)
 
     def gone(self) -> list[int]:
         """Return the numbers of removed documents in the blocks."""
