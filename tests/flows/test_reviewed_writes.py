@@ -107,6 +107,21 @@ def test_a_person_may_edit_a_waiting_write(careful: HostProcess, client: MakeCli
     assert "name must be a string; edit it, or strike it" in refused
 
 
+def test_a_slip_in_an_edit_is_told_before_it_is_decided(careful: HostProcess, client: MakeClient) -> None:
+    """The text before the edit was accepted."""
+    saved = client("cook").save_memory("The key is below the mat")
+    path = proposal_in(careful.home, saved.proposal)
+    good = path.read_text().replace("below the mat", "with Ben")
+    path.write_text(good.replace('"n": 1,', '"n": 1'))
+    wait_for(lambda: "cannot be read" in cli_text("status", home=careful.home), what="the edit")
+    refused = cli_error("review", "accept", "main", saved.proposal, home=careful.home)
+    assert f"groups/main/proposals/{saved.proposal}.json: it is not JSON" in refused
+    path.write_text(good)
+    assert review(careful.home, "accept", "main", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
+    (entry,) = client().list_memory_entries(with_content=True).entries
+    assert entry.content == "The key is with Ben"
+
+
 def test_wrong_writes_are_refused_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
     home = careful.home
     with pytest.raises(NotFound):

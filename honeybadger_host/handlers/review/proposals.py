@@ -96,6 +96,9 @@ def decide_proposal(
     def prepare(asked: Asked) -> tuple[Applying | Accepting | Reverting, Any]:
         payload: DecideProposal = asked.payload
         file = proposal_file(asked.group, payload.proposal)
+        edited = read_whole(entries.home / file)
+        if edited is not None:
+            _parsed(edited, asked.group, payload.proposal)  # else its last good version, without the edit, is decided
         data = files.load(file)
         proposal = _parsed(data, asked.group, payload.proposal)
         assert data is not None  # noqa: S101  it was parsed
