@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -56,6 +58,23 @@ async def talk(store: GroupConversations, name: str, *prompts: str, **more: Any)
         await store.save(result, **more)
         conversation = result.conversation
     return conversation
+
+
+async def test_the_program_of_the_page_continues_its_conversation(
+    asker: RawSender, store: GroupConversations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/adapters.md").read_text()
+    program = page.partition("## PydanticAI\n\n```py\n")[2].partition("```")[0]
+    program = program.replace('"main"', repr(asker.group)).replace(
+        '"anthropic:claude-sonnet-5"', "TestModel(call_tools=[])"
+    )
+    monkeypatch.setenv("HONEYBADGER_HOME", str(asker.home))
+    code = compile(program, "adapters.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for _ in range(2):
+        await FunctionType(code, {"TestModel": TestModel})()
+    conversation = await store.load("chat-1")
+    assert conversation is not None
+    assert len(conversation.messages) == 4
 
 
 async def test_a_conversation_is_saved_loaded_and_gone_on_with(store: GroupConversations) -> None:
