@@ -366,7 +366,7 @@ def is_of_sub_agent(tool: str, path: object) -> bool:
 
 
 def codex(line: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the turn on a line of a rollout of Codex 0.169: `item_completed` of a person's or the model's message."""
+    """Return the turn on a line of a rollout of Codex 0.171: `item_completed` of a person's or the model's message."""
     event = line.get("payload")
     if line.get("type") != "event_msg" or not isinstance(event, dict) or event.get("type") != "item_completed":
         return None
