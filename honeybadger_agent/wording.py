@@ -1,4 +1,4 @@
-"""Words that several messages share: counts, durations, shortened lines, mistyped names, how an extra is installed."""
+"""Words that several messages share: counts, durations, sentences, mistyped names, how an extra is installed."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def in_words(seconds: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0 seconds"
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop, unless it has an end of a sentence already."""
+    return text if text.endswith((".", "?", "!", ")")) else f"{text}."
 
 
 def meant(word: str, known: Iterable[str]) -> str | None:

@@ -43,7 +43,7 @@ from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
-from honeybadger_agent.wording import meant
+from honeybadger_agent.wording import meant, sentence
 
 
 @dataclass(slots=True)
@@ -242,13 +242,13 @@ class Chat:
         match error:
             case Unavailable() | RateLimited():
                 later = "" if error.retry_after_seconds is None else f" In {error.retry_after_seconds:g} s."
-                text = f"No answer: {_sentence(str(error).removesuffix(', so you may ask again'))} {again}{later}"
+                text = f"No answer: {sentence(str(error).removesuffix(', so you may ask again'))} {again}{later}"
             case ReplyTimeout():
-                text = f"No answer after {error.waited_seconds:g} s; {_sentence(error.state)} {again}"
+                text = f"No answer after {error.waited_seconds:g} s; {sentence(error.state)} {again}"
             case Internal():
-                text = f"The host has a bug: {_sentence(str(error))} It is kept in data/dead/; tell who runs the host."
+                text = f"The host has a bug: {sentence(str(error))} It is kept in data/dead/; tell who runs the host."
             case RequestFailed():
-                text = f"Refused ({error.code}): {_sentence(str(error))}"
+                text = f"Refused ({error.code}): {sentence(str(error))}"
             case _:
                 text = f"{error}"
         self._failed(text.strip(), error.exit_code)
@@ -394,10 +394,6 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         Command("/quit", "leave", Chat.quit),
     )
 }
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "?", "!", ")")) else f"{text}."
 
 
 def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:

@@ -17,6 +17,7 @@ from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import AgentError, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.turn.dispatch import complaint_of
 from honeybadger_agent.wire import GENERAL, MAX_LISTED, ChangesResult, EntriesResult, EntryResult, EntryRow
+from honeybadger_agent.wording import sentence
 
 
 class GroupMemory(BetaAbstractMemoryTool):
@@ -31,7 +32,7 @@ class GroupMemory(BetaAbstractMemoryTool):
         try:
             return str(super().execute(command))
         except ReplyTimeout as late:
-            raise ToolError(f"no_reply: {late.state}. It may be done later: view the file first") from late
+            raise ToolError(f"no_reply: {sentence(late.state)} It may be done later: view the file first") from late
         except AgentError as error:
             raise ToolError(complaint_of(error)) from error
 

@@ -13,7 +13,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.client import SOON_SECONDS, Client
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import REQUESTS, new_id
-from honeybadger_agent.wording import in_words
+from honeybadger_agent.wording import in_words, sentence
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
 
@@ -74,8 +74,8 @@ def complaint_of(error: AgentError) -> str:
     """Return an error in words for a model: code, cause and remedy."""
     if isinstance(error, ReplyTimeout):
         return (
-            f"no_reply: no reply after {error.waited_seconds:g} s; {error.state}. The request may still be served. "
-            "Calling this again with the same arguments is safe: it is never applied twice."
+            f"no_reply: no reply after {error.waited_seconds:g} s; {sentence(error.state)} The request may still be "
+            "served. Calling this again with the same arguments is safe: it is never applied twice."
         )
     seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
     return f"{error.code}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")
