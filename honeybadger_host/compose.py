@@ -273,7 +273,7 @@ def _memory_of(
         files=GroupFiles(
             home,
             kept,
-            edited_notes=EditedNotes(journal.path),
+            edited_notes=EditedNotes(projections.documents.in_use.reader),
             view=projections.documents.view,
         ),
         turn_logs=turn_logs,

@@ -65,14 +65,14 @@ class KeptFiles:
         """File -> the newest read of it that is under way and was not overtaken by `drop`."""
         self._bytes = 0
 
-    def value(self, file: str, make: Callable[[], Value]) -> Value:
+    def value(self, file: str, make: Callable[[Value | None], Value]) -> Value:
         """Return the result of `make` for a file; it is called again only after the file has changed.
 
         Raises Changing if it was written during each of several reads; and what `make` raises, which is not kept.
 
         Args:
             file: below the home folder, or a whole path.
-            make: reads the file.
+            make: reads the file; it gets the value of an earlier read, or None.
         """
         path = os.path.join(self.home, file)
         for _ in range(MAX_ATTEMPTS):
@@ -87,7 +87,7 @@ class KeptFiles:
                 return value
             this_read = self._reads[file] = object()
             try:
-                value = make()
+                value = make(None if held is None else held[1])
             except Changing:
                 continue
             if signature == NEVER_SEEN or is_young(signature, seen_ns):
@@ -98,10 +98,14 @@ class KeptFiles:
         raise Changing
 
     def drop(self, file: str) -> None:
-        """Forget a file, and what a read that is under way now will find."""
+        """Read a file again next time, and do not keep what a read that is under way now will find."""
         with self._lock:
             self._reads.pop(file, None)
-            self._remove(file)
+            signature, value = self._values.get(file, (None, None))
+            if signature is not None:
+                self._values[file] = signature._replace(inode=NEVER_SEEN.inode), value
+            else:
+                self._remove(file)
 
     def clear(self) -> None:
         with self._lock:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.files.home import MEMORY
@@ -59,14 +58,10 @@ def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, Edite
 
 
 class EditedNotes:
-    """The edited notes of all files of a home. Any thread.
+    """The edited notes of all files of a home. Any thread."""
 
-    Args:
-        journal: path of the journal.
-    """
-
-    def __init__(self, journal: Path) -> None:
-        self._reader = EditReader(journal)
+    def __init__(self, reader: EditReader) -> None:
+        self._reader = reader
         self._typed: dict[str, tuple[int, Mapping[str, EditedBy]]] = {}
         """File -> the last edit that was read, and the result of `with_typed` up to it."""
 

@@ -305,7 +305,7 @@ class Watermarks:
     def of(self, file: str) -> Watermark | None:
         """Return the watermark in a file; see `read`."""
         try:
-            return self._kept.value(file, lambda: parse_watermark(read_whole(self._kept.home / file)))
+            return self._kept.value(file, lambda _: parse_watermark(read_whole(self._kept.home / file)))
         except (ValueError, WorldFailed) as error:
             log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
             return None

@@ -120,7 +120,7 @@ class WorkingMemoryStore:
                 log.warning("working.skipped", file=file, why=str(error))
                 yield file, None
 
-    def _entry_in(self, group: str, session: str, file: str) -> WorkingEntry | None:
+    def _entry_in(self, group: str, session: str, file: str, _: WorkingEntry | None) -> WorkingEntry | None:
         """Return the entry in a file, or None if the file is gone or no entry (logged). Raises WorldFailed."""
         data = self._read(file)
         try:

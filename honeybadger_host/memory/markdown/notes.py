@@ -59,11 +59,13 @@ class NoteBook:
         notes: oldest first, each with its heading and the blank line after it. Text that a person wrote below a signed
             note is a separate note without a heading.
         edited: text of a note, stripped -> the person who changed it.
+        known_authors: `authors` of the first notes, where they are known already.
     """
 
     preface: str
     notes: Sequence[str]
     edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
+    known_authors: Sequence[str | None] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def places(self) -> Sequence[int]:
@@ -88,6 +90,21 @@ class NoteBook:
         return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
     @cached_property
+    def authors(self) -> Sequence[str | None]:
+        """The author of each note; None: a person deleted its text."""
+        return [*self.known_authors, *map(self._author, self.notes[len(self.known_authors) :])]
+
+    def _author(self, note: str) -> str | None:
+        heading, _, body = note.partition("\n")
+        author = _author_in(heading)
+        if author == NOBODY:
+            return author
+        if not body.strip():
+            return None
+        edited = self.edited.get(note.strip()) if self.edited else None
+        return author if edited is None else edited.author
+
+    @cached_property
     def by_author(self) -> Mapping[str, Sequence[int]]:
         """Author -> places of notes, newest first; the author of the newest first.
 
@@ -95,14 +112,8 @@ class NoteBook:
         """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
-            heading, _, body = self.notes[place].partition("\n")
-            author = _author_in(heading)
-            if author != NOBODY:
-                if not body.strip():
-                    continue  # a person deleted its text
-                if self.edited and (edited := self.edited.get(self.notes[place].strip())) is not None:
-                    author = edited.author
-            places[author].append(place)
+            if (author := self.authors[place]) is not None:
+                places[author].append(place)
         if self.preface.strip():
             places[NOBODY].append(PREFACE)
         return dict(places)
@@ -127,6 +138,15 @@ def parse_notes(text: str, edited: Mapping[str, EditedBy] = NOT_EDITED) -> NoteB
                 notes[-1:] = notes[-1][:own], notes[-1][own:]
     notes[-1] = notes[-1][:-1]
     return NoteBook(f"{first[1:]}\n" if first else "", notes, edited)
+
+
+def with_appended(book: NoteBook, text: str) -> NoteBook:
+    """Return a book whose file has `text` in addition at its end: only the last note is parsed again."""
+    first = next((place for place in reversed(range(len(book.notes))) if book.notes[place].startswith(_HEADING)), 0)
+    added = parse_notes("".join(book.notes[first:]) + text)
+    if not first:
+        return NoteBook(book.preface + added.preface, added.notes, book.edited)
+    return NoteBook(book.preface, [*book.notes[:first], *added.notes], book.edited, book.authors[:first])
 
 
 def note_spans(data: bytes) -> list[tuple[int, int]]:

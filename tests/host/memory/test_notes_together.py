@@ -208,3 +208,34 @@ def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
         r"500 notes under 15 headings, \d\d repeated notes folded into the newest that says the same",
         loaded.notes.whole.why or "",
     )
+
+
+lines = st.sampled_from(
+    [
+        "",
+        "- tea",
+        "  more of it",
+        "typed by hand",
+        "## Notes (ann, 2026-11-21 06:05)",
+        "## Notes (bot, 2026-11-21 06:06)",
+        "## (ann, 2026-11-21 06:05)\r",
+        "## By hand",
+        "# Memory",
+        "###",
+        "- hid\u200bden",
+        "- broken\u2028line",
+    ]
+)
+
+
+@given(st.lists(lines, max_size=12), st.lists(lines, max_size=6), st.sampled_from(["", "\n"]))
+def test_appended_text_is_parsed_as_with_all_before(known: list[str], added: list[str], end: str) -> None:
+    before = GroupText("groups/g/MEMORY.md", "".join(f"{line}\n" for line in known))
+    before.notes.book.by_author  # noqa: B018  as a context reads it
+    text = before.text + "\n".join(added) + end
+
+    book = GroupText(before.file, text).after(before).notes.book
+    whole = GroupText(before.file, text).notes.book
+
+    assert book == whole
+    assert [*book.by_author.items()] == [*whole.by_author.items()]
