@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from honeybadger_host.memory.working_memory import (
     inventory,
     inventory_line,
     parse_own,
-    parse_working,
     session_folder,
     span_text,
     working_file,
@@ -89,25 +87,6 @@ def test_what_is_written_is_read_again(
     assert parse_own(dump_working(written), "main", "a", file) == written
     with pytest.raises(ValueError, match="another key or session"):
         parse_own(dump_working(written), "main", "ab", file)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"key": 5}, "key must be a string"),
-        ({"data": None}, "data is missing"),
-        ({"expires_at": "soon"}, "expires_at must be a time"),
-        ({"stored_at": 5}, "stored_at must be a time"),
-        ({"tags": "a"}, "tags must be an array"),
-        ({"tags": [1]}, "tags.0 must be a string"),
-        ({"category": 1}, "category must be a string"),
-    ],
-)
-def test_what_is_no_entry_says_why(change: dict[str, object], says: str) -> None:
-    value = orjson.loads(dump_working(entry("draft")))
-    assert parse_working(orjson.dumps(value | {"by_hand": True})).data == "x"
-    with pytest.raises(ValueError, match=says):
-        parse_working(orjson.dumps(value | change))
 
 
 # -------------------------------------------------------------------------------------------------------------- expiry
