@@ -32,21 +32,6 @@ def test_typing_into_an_older_text_keeps_new_notes(world: World, seconds: float,
     assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
 
 
-def test_repeated_saves_from_one_buffer_take_nothing(world: World) -> None:
-    world.add("a")
-    buffer = world.text
-    for number in range(5):
-        world.add(f"b{number}")
-        world.passed += 200
-        buffer += b"line %d\n" % number
-        world.save(buffer)
-        world.look()
-        if number == 2:
-            world.kill()
-    assert all(world.text.count(b"- b%d\n" % number) == 1 for number in range(5))
-    assert all(world.text.count(b"line %d\n" % number) == 1 for number in range(5))
-
-
 def test_deletions_stay_and_changes_appear_once(world: World) -> None:
     world.add("a")
     world.add("b")
@@ -76,18 +61,6 @@ def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
     assert world.text == buffer + note("b")
 
 
-def test_two_editors_at_once_lose_nothing(world: World) -> None:
-    world.add("a")
-    one = other = world.text
-    world.add("b")
-    world.save(b"One.\n" + one)
-    world.look()
-    world.add("c")
-    world.save(other + b"Other.\n")
-    world.look()
-    assert world.text == b"One.\n" + note("a") + b"Other.\n" + note("b") + note("c")
-
-
 def test_a_similar_line_of_another_editor_takes_nothing(world: World) -> None:
     world.add("a")
     one = other = world.text
@@ -99,21 +72,6 @@ def test_a_similar_line_of_another_editor_takes_nothing(world: World) -> None:
     world.look()
     lines = b"The first editor was here.\n"
     assert world.text == b"The other editor was here.\n" + note("a") + lines + note("b") + note("c")
-
-
-def test_a_checkout_wins_and_a_newer_note_stays(world: World) -> None:
-    world.add("a")
-    old = world.text
-    world.add("b")
-    world.look(seconds=7200)
-    world.add("c")
-    world.look(seconds=60)
-    world.path.unlink()
-    world.add("d")
-    assert not world.path.exists()
-    world.save(old)
-    world.look()
-    assert world.text == note("a") + note("d")
 
 
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:

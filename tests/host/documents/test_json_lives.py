@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
-from tests.host.documents.test_lives import HOUR, LIVES, live
+from tests.host.documents.test_lives import HOUR, LIVES, MergesNothing, live
 from tests.host.documents.world import World
 
 FILES = ("groups/main/memory/food/tea.json", "groups/main/tasks/news.json", "groups/main/proposals/p1.json")
@@ -238,13 +238,6 @@ class JsonLives(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_in_random_lives_no_member_is_lost() -> None:
     live(JsonLives, LIVES)
-
-
-class MergesNothing(Saves):
-    """The newest save is the newest version."""
-
-    def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
-        return super()._compare(file, signature, author, data)._replace(merged=data or b"")
 
 
 class DeletesNothing(Saves):
