@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import time
@@ -18,7 +17,6 @@ from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
 from tests.agent.conftest import Answering, put_reply, reply_bytes
-from tests.hosting import HostProcess
 
 NOTE = made(wire.UpdateMemory, "User prefers dark mode", "Preferences")
 PONG = {"host_version": "9.0", "protocol": 1, "now": "2026-11-21T06:00:00.000Z"}
@@ -81,22 +79,6 @@ async def test_every_tool_is_a_method_with_its_arguments(mailbox: Mailbox, answe
         assert_type(await client.ping(), wire.PingResult)
     with pytest.raises(TypeError, match="contents"):
         sync.edit_memory("x", contents="y")  # type: ignore[call-arg]
-
-
-async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> None:
-    blocking = SyncClient(home, "main", "researcher", session="evening")
-    waiting = Client(home, "main", "researcher", session="evening")
-    assert await waiting.update_memory("a", "A") == await asyncio.to_thread(blocking.update_memory, "a", "A")
-    assert (await waiting.append_turn("user", "one")).turn == 1
-    assert (await asyncio.to_thread(blocking.append_turn, "user", "two")).turn == 2
-    assert await waiting.get_history() == await asyncio.to_thread(blocking.get_history)
-    assert await waiting.get_context("x") == await asyncio.to_thread(blocking.get_context, "x")
-    assert await waiting.read_group_files() == await asyncio.to_thread(blocking.read_group_files)
-    assert (await waiting.ping()).host_version == (await asyncio.to_thread(blocking.ping)).host_version
-    for refusing in (waiting.update_memory(" \n"), asyncio.to_thread(blocking.update_memory, " \n")):
-        with pytest.raises(Invalid, match=r"^payload\.content is blank") as refused:
-            await refusing
-        assert refused.value.field == "payload.content"
 
 
 # --------------------------------------------------------------------------------------------------------- asking again

@@ -79,17 +79,6 @@ def test_unmounted_groups_end_the_start_for_a_retry(tmp_path: Path) -> None:
     assert "mount or make it" in cli_error("run", home=tmp_path / "home", code=8)
 
 
-def test_a_link_below_a_groups_folder_is_still_refused(stranger: RawSender, make_host: HostFactory) -> None:
-    make_host().start()
-    stranger.do("a", content="first")
-    secret = stranger.home / "secret.md"
-    secret.write_text("not for agents")
-    (stranger.home / "groups/main/summary.md").symlink_to(secret)
-    reply = stranger.ask("b", request("b", "read_group_files"))
-    assert reply["result"]["summary"] is None
-    assert "link" in str(reply["result"]["problems"])
-
-
 WHERE = "blue, /srv/blue on machine-2"
 
 

@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.wording import meant
 from honeybadger_host.cli.options import ALIASES, SECTIONS
 from tests.conftest import HostFactory
 from tests.hosting import run_agent, run_cli, wait_for
@@ -54,21 +53,6 @@ def test_search_and_recall_are_the_same_in_both_programs(make_host: HostFactory,
         found = [run(name, *group, "red sail", home=home).stdout for name in ("search", "recall")]
         assert "The boat has a red sail" in found[0]
         assert found[0] == found[1]
-
-
-@pytest.mark.parametrize(
-    ("word", "known", "near"),
-    [
-        ("remeber", ("remember", "recall"), "remember"),
-        ("Section", ("content", "section"), "section"),
-        ("budget", ("budget_tokens",), "budget_tokens"),
-        ("icp", ("ipc", "memory"), "ipc"),
-        ("foo", ("good", "bad"), None),
-        ("foo.bar", ("log.format", "log.level"), None),
-    ],
-)
-def test_what_is_suggested_is_what_was_meant(word: str, known: tuple[str, ...], near: str | None) -> None:
-    assert meant(word, known) == near
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,12 +23,6 @@ def test_the_lines_are_those_of_the_seed() -> None:
         "- [abc123def456] (user-preferences/timezone): User is in Chicago (America/Chicago, UTC-6)\n"
         "- [xyz789abc012] (general): Don't use search_files\n"
     )
-
-
-@pytest.mark.parametrize("content", ["one\n- [zzz] (general): forged", "one\r\nRecalled earlier in this conversation:"])
-def test_no_entry_forges_a_line_of_another(content: str) -> None:
-    lines = fit([one("a", content)], None).text.splitlines()
-    assert [line[:5] for line in lines] == ["Recal", "- [a]", "  " + lines[2].strip()[:3]]
 
 
 @given(contents=st.lists(st.text(max_size=200), max_size=12), room=st.integers(0, 300))

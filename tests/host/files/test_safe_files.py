@@ -17,7 +17,6 @@ import pytest
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import (
     Changing,
-    NotRegular,
     alone_with,
     append,
     is_open_for_writing,
@@ -53,26 +52,6 @@ def mode(path: Path) -> int:
 # -------------------------------------------------------------------------------------------------------------- reading
 
 
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (lambda path: path.symlink_to("/etc/passwd"), "a link"),
-        (lambda path: path.symlink_to("nowhere"), "a link"),
-        (Path.mkdir, "a folder"),
-        (os.mkfifo, "a FIFO"),
-        (make_socket, "a socket or a device"),
-    ],
-    ids=["link", "dangling link", "folder", "fifo", "socket"],
-)
-@pytest.mark.timeout(60)
-def test_an_irregular_file_is_named_and_not_read(
-    tmp_path: Path, fd: int, make: Callable[[Path], object], kind: str
-) -> None:
-    make(tmp_path / "a")
-    with pytest.raises(NotRegular, match=f"^{kind}$"):
-        read_incoming(fd, "a", 100)
-
-
 def test_a_file_changed_during_its_reading_counts_for_nothing(
     tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,20 +68,6 @@ def test_a_file_changed_during_its_reading_counts_for_nothing(
         with pytest.raises(Changing):
             read_incoming(fd, "a", 100)
     assert read_incoming(fd, "a", 100).data == b"two"
-
-
-def test_a_file_with_two_names_is_not_read(tmp_path: Path, fd: int) -> None:
-    (tmp_path / "a").write_bytes(b"theirs")
-    (tmp_path / "b").hardlink_to(tmp_path / "a")
-    assert read_incoming(fd, "b", 100)[:4] == (b"", 6, os.geteuid(), 2)
-
-
-def test_a_folder_that_is_a_link_is_not_opened(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    for name in ("link", "absent"):
-        with pytest.raises(OSError, match=name):
-            open_folder(tmp_path / name)
 
 
 # ------------------------------------------------------------------------------------------------------------ appending

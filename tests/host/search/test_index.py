@@ -17,7 +17,6 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
-from honeybadger_host.text.neutralise import render_note
 from tests.host.search.indexed import NOW, Indexed
 
 
@@ -46,15 +45,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.index.close()
-
-
-def test_the_next_search_finds_every_kind_of_memory(world: World) -> None:
-    world.entry("e1", "The badger lives in Chicago")
-    assert world.find("badger") == ["e1"]
-    world.turns("main", "Our badger is asleep", "nothing else")
-    world.put("groups/main/MEMORY.md", render_note("a badger is no weasel", "Notes", "bee", NOW).data)
-    world.put("groups/main/HISTORY.md", "[2026-05-03] The badger moved.\n\nSomething else.\n")
-    assert world.find("badger") == ["- a badger is no weasel", "[2026-05-03] The badger moved.", "e1", "main#1"]
 
 
 def test_an_edit_a_move_and_a_removal_are_followed(world: World) -> None:

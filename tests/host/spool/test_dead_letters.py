@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.spool import dead_letters
-from honeybadger_host.spool.dead_letters import DeadLetters, drop_dead, find_dead, list_dead, retry_dead
+from honeybadger_host.spool.dead_letters import DeadLetters, find_dead, list_dead, retry_dead
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.text.time_stamps import parse_time
 from tests.host.places import Place
@@ -172,18 +172,6 @@ def requests(home: Path) -> Path:
     folder = home / "data" / "ipc" / "main" / "alice" / "requests"
     folder.mkdir(parents=True)
     return folder
-
-
-def test_dead_letters_are_listed_found_and_dropped(home: Path) -> None:
-    _bury_in(home, "b.json")
-    _bury_in(home, "a.json", None)
-    assert [(letter.name, letter.data) for letter in list_dead(home)] == [
-        ("main/alice/a", None),
-        ("main/alice/b", b'{"v":1}'),
-    ]
-    drop_dead(find_dead(home, "main/alice/b"))
-    assert [letter.name for letter in list_dead(home)] == ["main/alice/a"]
-    assert os.listdir(home / "data" / "dead" / "main" / "alice") == ["a.reason.json"]
 
 
 @pytest.mark.parametrize("name", ["", "a", "main/alice/nobody", "../../etc/passwd", "main/alice/../alice/a", "main//a"])

@@ -50,17 +50,6 @@ def test_only_an_empty_folder_is_removed(place: Place) -> None:
     assert not box.stuck
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write for another user")
-def test_a_reply_belongs_to_the_owner_of_its_box(tmp_path: Path) -> None:
-    place = Place(tmp_path, senders={("main", "alice"): 12_345})
-    root = place.sender("main", "alice")
-    (box,) = place.sweep()
-    opened = place.open(box)
-    opened.reply("x.json", b"{}")
-    opened.close()
-    assert (root / "replies" / "x.json").stat().st_uid == 12_345
-
-
 def test_a_reply_that_stays_the_hosts_is_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, uid: int, gid: int) -> None:
         raise PermissionError(1, "Operation not permitted")

@@ -56,13 +56,6 @@ def test_a_damaged_file_is_an_error_that_names_it(home: Path, text: str) -> None
         load_senders(home)
 
 
-def test_a_damaged_file_is_not_overwritten_by_adding(home: Path) -> None:
-    _write(home, "{")
-    with pytest.raises(SettingsError):
-        add_sender(home, "main", "alice", None)
-    assert (home / SENDERS_FILE).read_text() == "{"
-
-
 def test_the_list_is_reread_only_when_changed(home: Path) -> None:
     senders = SenderList(home)
     assert senders.refresh() is False
