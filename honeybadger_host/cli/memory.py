@@ -281,8 +281,8 @@ def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:
     counts += [count_of(result["edits"], "edit")] if result["edits"] else []
     counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
     yield would + (", ".join(counts) if counts else "nothing in the journal")
-    yield from some_of("rewritten", result["files"])
-    yield from some_of("removed", result["removed"])
+    yield from some_of("would be rewritten" if result["dry_run"] else "rewritten", result["files"])
+    yield from some_of("would be removed" if result["dry_run"] else "removed", result["removed"])
     if not result["dry_run"]:
         for one in result["left"]:
             yield f"LEFT: {one['file']} ({one['form']})"

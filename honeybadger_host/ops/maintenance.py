@@ -68,10 +68,10 @@ class Failing:
         except (WorldFailed, StorageFailed, JournalError, OSError) as error:
             self._say(str(error), error=str(error), now_what="it is tried again")
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
-            self._say(f"{self._event}: {type(error).__name__}", now_what="report it; the rest goes on", exc_info=error)
+            self._say(type(error).__name__, now_what="report it; the rest goes on", exc_info=error)
 
     def _say(self, message: str, **members: Any) -> None:
-        self._host.counters.note_error(message)
+        self._host.counters.note_error(f"{self._event}: {message}")
         if not self._is_known:
             self._is_known = True
             log.error(self._event, **self._members, **members)

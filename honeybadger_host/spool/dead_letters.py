@@ -24,14 +24,13 @@ from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
     closing_fd,
-    inside,
     make_folders,
     open_new,
     printable,
     replace,
     write_all,
 )
-from honeybadger_host.spool.inbox import SUFFIX, Inbox
+from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox, open_box
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -241,30 +240,31 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
         )
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
-    inbox = TURNS if letter.reason.get("box") == TURNS else REQUESTS
+    folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
     other_stem = new_id()
     aside = letter.path.with_name(other_stem + _REASON)
     try:
-        with inside(Mailbox.of(home, group, sender).root, inbox) as requests:
-            temporary = _written(requests, letter.data)
+        box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
+        with contextlib.closing(open_box(box)) as opened:
+            temporary = _written(opened, letter.data)
             # A request that fails again becomes a letter of the same name at once, so this one goes first. Under
             # another name it stays until the request is there.
             replace(aside.with_name(f"{other_stem}.json"), letter.data)
             replace(aside, orjson.dumps(letter.reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
             drop_dead(letter)
-            os.rename(temporary, f"{stem}.json", src_dir_fd=requests, dst_dir_fd=requests)
+            os.rename(temporary, f"{stem}.json", src_dir_fd=opened.replies_fd, dst_dir_fd=opened.requests_fd)
     except (BadName, OSError) as error:
         kept = f"; it is {group}/{sender}/{other_stem} now" if aside.exists() else ""
         raise HostError(f"cannot put {letter.name} back: {error}{kept}") from None
     drop_dead(DeadLetter(f"{group}/{sender}/{other_stem}", letter.reason, aside, letter.data))
 
 
-def _written(requests: int, data: bytes) -> str:
-    """Return the name of a new file in a sender's folder, which is the sender's. Raises OSError."""
+def _written(opened: OpenInbox, data: bytes) -> str:
+    """Return the name of a new file of the sender among its replies: it expires if it stays there. Raises OSError."""
     temporary = f".{new_id()}.tmp"
-    with closing_fd(open_new(temporary, within=requests)) as fd:
+    with closing_fd(open_new(temporary, within=opened.replies_fd)) as fd:
         write_all(fd, data)
-        owner = os.fstat(requests).st_uid
+        owner = os.fstat(opened.requests_fd).st_uid
         if owner != os.geteuid():
             os.fchown(fd, owner, -1)
         os.fsync(fd)

@@ -48,7 +48,7 @@ log = structlog.get_logger()
 _RETRY_SECONDS: Final = 60.0  # seconds without new watches after the kernel refused one for its limits
 # Errors of exhausted kernel limits; any other error concerns one folder only.
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_ADVICE: Final = "; raise fs.inotify.max_user_instances or max_user_watches if a limit was reached"
+_ADVICE: Final = "; raise fs.inotify.max_user_instances or max_user_watches"
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,8 @@ class Watcher:
             except OSError as error:
                 self._failed_until = now + _RETRY_SECONDS
                 self.unwatched = len(folders)
-                log.error("watch.failed", error=str(error), now_what=f"the sweep finds every request{_ADVICE}")
+                now_what = f"the sweep finds every request{_advice_for(error)}"
+                log.error("watch.failed", error=str(error), now_what=now_what)
                 return
             reader.daemon = True
             reader.start()
@@ -171,7 +172,8 @@ class Watcher:
                 if error.errno in _LIMITS:  # else only this folder is concerned: an agent put a link there
                     self._failed_until = now + _RETRY_SECONDS
                 if self._throttle.passes(folder) is not None:
-                    log.error("watch.failed", folder=folder, error=str(error), now_what=f"the sweep finds it{_ADVICE}")
+                    now_what = f"the sweep finds it{_advice_for(error)}"
+                    log.error("watch.failed", folder=folder, error=str(error), now_what=now_what)
                 return False
             self._watches[folder] = watch
         self._hint(folder, "")  # files may have come before the watch
@@ -226,3 +228,7 @@ class Watcher:
         if reader is not None:
             reader.stop()
             reader.join(2)
+
+
+def _advice_for(error: OSError) -> str:
+    return _ADVICE if error.errno in _LIMITS else ""

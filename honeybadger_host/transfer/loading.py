@@ -21,7 +21,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name, new_id
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
-from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, read_holder, single_files_of
 from honeybadger_host.files.safe_files import make_folders, sync_all
 from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting, read_tombstones
@@ -122,8 +122,10 @@ def _alone(home: Path) -> Iterator[None]:
     """Lock a home, with its journal closed. Raises HostError."""
     try:
         lock = HomeLock(home)
-    except HomeLocked as error:
-        raise HomeLocked(f"{error}. An export is loaded into a home that nobody serves") from None
+    except HomeLocked:
+        raise HomeLocked(
+            f"{home} is served by {read_holder(home)}: stop that host, import, and start it again; nothing was changed"
+        ) from None
     try:
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
         lock.sign(journal.identity)

@@ -234,7 +234,7 @@ def test_an_export_during_writes_has_everything_acknowledged(
 
 
 def test_an_export_is_not_loaded_into_a_served_home(host: HostProcess, archive: Path) -> None:
-    assert "a home that nobody serves" in cli_error("import", "twin", archive, home=host.home, code=5)
+    assert "stop that host, import" in cli_error("import", "twin", archive, home=host.home, code=5)
 
 
 def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) -> None:

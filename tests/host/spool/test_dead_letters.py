@@ -243,6 +243,7 @@ def test_a_retry_killed_at_any_step_loses_nothing(
     monkeypatch.undo()
     found = [letter.data for letter in list_dead(home)] + [path.read_bytes() for path in requests.glob("*.json")]
     assert set(found) == {b"kept"}
+    assert list(requests.glob(".*")) == []  # what is left of it lies where files expire
     for letter in list_dead(home):
         retry_dead(home, letter)
     assert (requests / "a.json").read_bytes() == b"kept"
