@@ -85,7 +85,7 @@ def place_files(home: Path, journal: Path) -> int:
     except (OSError, WorldFailed) as error:
         raise HomeError(f"the files of the home cannot be brought up to date: {error}") from None
     with closing(connect(journal)) as writer, transaction(writer, journal) as connection:
-        write_marks(connection, Marks(last, unsettled), read_marks(connection))
+        write_marks(connection, Marks(last, unsettled))
         connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
     return len(written)
 

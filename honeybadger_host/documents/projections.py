@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import structlog
 
@@ -27,7 +26,6 @@ from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import (
-    Signature,
     append,
     closing_fd,
     open_to_append,
@@ -81,6 +79,7 @@ class Documents:
         self.covers = in_use.covers
         self.touch = in_use.touch
         self.current = self.saves.current
+        self.view = self.saves.view
 
     def hash_of(self, file: str) -> hashlib._Hash | None:
         """Return the SHA-256 of the newest version, to go on with, or None if it is empty. Raises WorldFailed."""
@@ -135,10 +134,6 @@ class Documents:
                 os.rmdir(path_in(self._home, file).parent)
         return len(gone)
 
-    def view(self, file: str, data: bytes, signature: Signature) -> bytes:
-        """See `Saves.view`; a file that is no document is returned unchanged."""
-        return self.saves.view(file, data, signature) if self.covers(file) else data
-
     def touch_changed(self) -> None:
         """Say of all documents in use which of them are not as the host left them."""
         for document in self.in_use.every():
@@ -162,19 +157,6 @@ class Documents:
 
 
 log = structlog.get_logger()
-
-
-class Settled(NamedTuple):
-    """Files to make durable.
-
-    Args:
-        paths: files and folders to fsync.
-        unsettled: file -> its oldest change that is not in it. After the fsync the journal may forget all others that
-            were written before.
-    """
-
-    paths: list[Path]
-    unsettled: dict[str, int]
 
 
 class Batch:
@@ -311,12 +293,17 @@ class Projections:
             del self._pending[file]
         self._changed(file)
 
-    def look(self) -> Settled:
-        """Retry failed writes; return the files to sync."""
+    def look(self) -> tuple[list[Path], dict[str, int]]:
+        """Retry failed writes.
+
+        Returns:
+            Files and folders to fsync; file -> its oldest change that is not in it. After the fsync the journal may
+            forget all others that were written before.
+        """
         for file in [*self._pending]:
             self._bring_up(file, is_first=False)
         oldest = {file: rows[0].seq for file, rows in self._pending.items()}
-        return Settled(self._unsynced.paths, oldest | self.documents.pending)
+        return self._unsynced.paths, oldest | self.documents.pending
 
     def recover(self, rows: Iterable[Row]) -> int:
         """Bring the files up to date with changes of an earlier run; return how many there were."""

@@ -27,6 +27,7 @@ from honeybadger_host.journal.schema import (
     DAMAGED,
     IS_EDIT,
     ROWS_AT_ONCE,
+    UNPROJECTED,
     BegunTurn,
     Marks,
     Receipt,
@@ -216,7 +217,7 @@ class Journal:
         if seq < self.marks.settled_seq or marks == self.marks:
             return
         with self._of_this_machine() as connection:
-            write_marks(connection, marks, self.marks)
+            write_marks(connection, marks)
         self.marks = marks
 
     def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
@@ -227,15 +228,9 @@ class Journal:
 
     def unprojected(self) -> Iterator[Row]:
         """Return the host's changes that may be missing in their files, oldest first."""
-        first = self.projected_seq + 1
-        of_some = (  # CROSS: in this order, one scan whatever the number of files
-            "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "  # noqa: S608  a constant
-            f"WHERE seq BETWEEN ? AND ? AND seq >= first_seq AND NOT {IS_EDIT} ORDER BY seq"
-        )
-        of_all = f"SELECT * FROM changes WHERE seq > ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
+        query = f"SELECT changes.* {UNPROJECTED} ORDER BY seq"
         with translating(self.path):
-            yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
-            yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
+            yield from map(Row._make, self._writer.execute(query, (self.projected_seq, self.marks.settled_seq)))
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget some of the oldest receipts of changes up to one, and turns begun before; return how many receipts.

@@ -243,7 +243,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
 
     Args:
         to: must not exist.
-        marks: what the copy says of itself at most: a restored host looks for every other change.
+        marks: as they were before the copy's files were read: a restored host looks for every other change.
     Raises:
         JournalError: it is damaged, or cannot be read.
         WorldFailed: no space for the copy.
@@ -256,8 +256,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
             know_digests(copy)
             bring_forward(copy, path)
-            held = read_marks(copy)
-            write_marks(copy, held.up_to(marks), held)
+            write_marks(copy, marks)
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")

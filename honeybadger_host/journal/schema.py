@@ -75,6 +75,12 @@ FILES_BEHIND: Final = "files_behind"
 DAMAGED: Final = "damaged"
 EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # kinds of changes that people made to files
 IS_EDIT: Final = "kind IN ('edit', 'edit_new', 'edit_removed')"
+# The host's changes that may be missing in their files, behind the mark of each; values: `Marks.projected_seq`, and
+# `Marks.settled_seq`. In this order one scan suffices, whatever the number of files.
+UNPROJECTED: Final = (
+    "FROM changes LEFT JOIN unsettled USING (file) "
+    f"WHERE seq > ? AND seq >= coalesce(first_seq, ? + 1) AND NOT {IS_EDIT}"
+)
 # The edits that took notes which their author may not have read.
 IS_UNREAD: Final = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
 FORGOTTEN_BASE: Final = -2  # replaces the fingerprint of a content of which something was forgotten since
@@ -273,14 +279,6 @@ class Marks(NamedTuple):
         """Return a seq before which all changes of a file are settled."""
         return self.unsettled.get(file, self.settled_seq + 1)
 
-    def up_to(self, other: Marks) -> Marks:
-        """Return the mark up to which both are settled."""
-        settled_seq = min(self.settled_seq, other.settled_seq)
-        unsettled = dict(self.unsettled)
-        for file, seq in other.unsettled.items():
-            unsettled[file] = min(seq, unsettled.get(file, seq))
-        return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
-
 
 def insert_changes(connection: sqlite3.Connection, rows: Sequence[Row], receipts: Iterable[Receipt]) -> None:
     """Take in changes and receipts; of each task its newest record is found. The transaction is the caller's."""
@@ -295,12 +293,10 @@ def read_marks(connection: sqlite3.Connection) -> Marks:
     return Marks(int(meta["settled_seq"]), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
 
 
-def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> None:
+def write_marks(connection: sqlite3.Connection, marks: Marks) -> None:
     connection.execute("UPDATE meta SET value = ? WHERE key = 'settled_seq'", (marks.settled_seq,))
-    gone = [(file,) for file in before.unsettled if file not in marks.unsettled]
-    changed = [item for item in marks.unsettled.items() if before.unsettled.get(item[0]) != item[1]]
-    connection.executemany("DELETE FROM unsettled WHERE file = ?", gone)
-    connection.executemany("INSERT OR REPLACE INTO unsettled VALUES (?, ?)", changed)
+    connection.execute("DELETE FROM unsettled")
+    connection.executemany("INSERT INTO unsettled VALUES (?, ?)", marks.unsettled.items())
 
 
 SYNCHRONOUS: Final = "FULL"

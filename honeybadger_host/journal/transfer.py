@@ -17,6 +17,7 @@ from honeybadger_host.journal.schema import (
     IS_EDIT,
     LOG_SEQ,
     ROWS_AT_ONCE,
+    UNPROJECTED,
     Marks,
     Receipt,
     Row,
@@ -74,14 +75,10 @@ def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
 
 def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:
     """Return file -> its oldest change that is not settled, of those of a group. Raises JournalError."""
-    query = f"SELECT file, min(seq) FROM changes WHERE grp = ? AND seq BETWEEN ? AND ? AND NOT {IS_EDIT} GROUP BY file"  # noqa: S608  a constant
+    query = f"SELECT file, min(seq) {UNPROJECTED} AND grp = ? AND seq <= ? GROUP BY file"
     with reading(path) as connection:
         marks = read_marks(connection)
-        found: dict[str, int] = dict(connection.execute(query, (group, marks.settled_seq + 1, up_to)))
-        for file, first in marks.unsettled.items():
-            if connection.execute("SELECT 1 FROM changes WHERE seq = ? AND grp = ?", (first, group)).fetchone():
-                found[file] = min(first, found.get(file, first))
-        return found
+        return dict(connection.execute(query, (marks.projected_seq, marks.settled_seq, group, up_to)))
 
 
 def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
@@ -141,7 +138,7 @@ def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapp
         (before.settled_seq, group),
     )
     marks = Marks(max(last, before.settled_seq), {**dict(behind), **before.unsettled, **unsettled})
-    write_marks(connection, marks, before)
+    write_marks(connection, marks)
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from honeybadger_host.documents import rendering
 from honeybadger_host.documents.history import remove_notes
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
 from tests.host.documents.world import MEMORY, World, note
 
 
@@ -102,6 +103,25 @@ def test_a_merge_that_a_kill_cut_short_is_finished_later(world: World) -> None:
     world.kill()
     world.look()
     assert world.text == merged
+
+
+def test_a_note_deleted_while_no_host_ran_stays_gone_though_another_file_is_behind(tmp_path: Path) -> None:
+    stuck = "data/feedback/main.jsonl"
+    world = World(tmp_path)
+    world.add("a")
+    with world.decided(Added("feedback", "main", stuck, b"{}\n")):
+        (tmp_path / stuck).unlink()
+        (tmp_path / stuck).mkdir()
+    world.add("b")
+    world.checkpoint()
+    world.passed += 10
+    world.journal.close()
+    world.save(note("a"))
+    world.passed += 60
+    world.start()
+    world.look()
+    assert (world.text, world.projections.behind) == (note("a"), [stuck])
+    world.journal.close()
 
 
 def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
