@@ -25,7 +25,7 @@ def settle(home: Path) -> None:
 
     def is_settled() -> bool:
         position = read_position(home / JOURNAL_FILE)
-        return position.projected_seq == position.committed_seq
+        return position.marks.projected_seq == position.committed_seq
 
     wait_for(is_settled, what="everything settled")
 

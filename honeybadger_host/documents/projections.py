@@ -199,10 +199,6 @@ class Batch:
         self._ends[file] += len(change.data)
         return offset
 
-    def project(self, rows: Sequence[Row]) -> None:
-        """Write committed changes. A full disk raises nothing: the rest is written later."""
-        self._projections.write(rows)
-
 
 class Projections:
     """The files as the journal says they are. One thread at a time, but for `sync`.
@@ -223,6 +219,7 @@ class Projections:
         self.home = home
         self.documents = documents
         self._unsynced = unsynced
+        self.sync = unsynced.sync
         self._changed = changed
         self._pending: defaultdict[str, list[Row]] = defaultdict(list)
         """Log -> changes that are not in it."""
@@ -239,16 +236,13 @@ class Projections:
         """Return whether a file lacks something that the journal has. Any thread."""
         return file in self._pending or self.documents.is_behind(file)
 
-    def batch(self) -> Batch:
-        return Batch(self)
-
     def end_of(self, file: str) -> int:
         """Return the offset of the next line of a log, which is made if missing. Raises WorldFailed."""
         with closing_fd(self._open(file)) as fd:
             return os.fstat(fd).st_size + len(_lead(fd))
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Write changes that were committed."""
+        """Write changes that were committed. A full disk raises nothing: the rest is written later."""
         files: dict[str, list[Row]] = {}
         for row in rows:
             files.setdefault(row.file, []).append(row)
@@ -326,10 +320,6 @@ class Projections:
             if removed := remove_leftovers(folder, names):
                 log.info("projection.cleaned", folder=str(folder.relative_to(self.home)), files=removed)
         return count
-
-    def sync(self, paths: Sequence[Path]) -> None:
-        """Make files and folders durable; see `Unsynced.sync`. Any thread."""
-        self._unsynced.sync(paths)
 
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""

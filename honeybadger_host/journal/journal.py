@@ -36,11 +36,11 @@ from honeybadger_host.journal.schema import (
     Spent,
     TurnKey,
     connect,
-    connect_to_read,
     insert_changes,
     make_file,
     read_marks,
     read_meta,
+    read_rows,
     transaction,
     translated,
     translating,
@@ -321,8 +321,7 @@ class Journal:
     def expired(self, is_over: Callable[[bytes], bool]) -> list[int]:
         """Return the numbers of changes whose entries of working memory `is_over` is true of. Any thread."""
         query = "SELECT seq, data FROM changes WHERE kind = 'working'"
-        with translating(self.path), closing(connect_to_read(self.path)) as connection:
-            return [seq for seq, data in connection.execute(query) if is_over(data)]
+        return [seq for seq, data in read_rows(self.path, query) if is_over(data)]
 
     def expire(self, seqs: Sequence[int]) -> None:
         """Keep nothing of entries of working memory that have expired. Raises as `commit`."""
@@ -350,16 +349,16 @@ class Journal:
             connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (LOOKED_AT, self.committed_seq))
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ADOPTED, ADOPTED_KINDS))
 
-    def rows(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Any thread."""
         with self._reading, translating(self.path):
             return self._reader.execute(query, values).fetchall()
 
     def task_records(self) -> list[tuple[str, bytes]]:
         """Return (group, newest record) of every task there ever was."""
-        query = "SELECT tasks.grp, data FROM tasks JOIN changes USING (seq)"
-        with translating(self.path):
-            return list(self._writer.execute(query))
+        return [
+            (group, data) for group, data in self.rows("SELECT tasks.grp, data FROM tasks JOIN changes USING (seq)")
+        ]
 
     def kept_ages(self) -> list[float]:
         """Return the ages that `keep_ages` kept last; none if it never did."""

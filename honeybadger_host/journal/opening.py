@@ -162,10 +162,6 @@ class JournalPosition(NamedTuple):
     committed_seq: int
     marks: Marks
 
-    @property
-    def projected_seq(self) -> int:
-        return self.marks.projected_seq
-
 
 class Checked(NamedTuple):
     """The result of checking a journal.

@@ -158,12 +158,6 @@ def read_time_after(path: Path, seq: int) -> int:
     return _number(path, query, seq)
 
 
-def read_newest(path: Path) -> int:
-    """Return the greatest number that the journal gave to a change or a receipt; 0: none. Raises JournalError."""
-    query = "SELECT max(coalesce(max(seq), 0), (SELECT coalesce(max(seq), 0) FROM receipts)) FROM changes"
-    return _number(path, query)
-
-
 def _number(path: Path, query: str, *values: object) -> int:
     (found,) = next(read_rows(path, query, values))
     return int(found)

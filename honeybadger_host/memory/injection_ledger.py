@@ -103,12 +103,16 @@ class InjectionLedger:
     def served(self, group: str, hash_: str) -> ServedContext | None:
         """Return the newest context of a group whose hash begins with `hash_`. Raises sqlite3.Error, OSError."""
         with self._lock:
-            return contexts.find(self._opened(), group, hash_)
+            return contexts.newest(self._opened(), group, "substr(hash, 1, ?) = ?", len(hash_), hash_)
 
     def served_until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> ServedContext | None:
-        """Return the newest context of a session up to a moment. Raises sqlite3.Error, OSError."""
+        """Return the newest context of a session up to a moment; `sender` None: of any sender.
+
+        Raises sqlite3.Error, OSError.
+        """
+        condition = "session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender)"
         with self._lock:
-            return contexts.until(self._opened(), group, session, seq, at, sender)
+            return contexts.newest(self._opened(), group, condition, session, seq, at, sender)
 
     def result_of(self, hash_: str) -> dict[str, Any] | None:
         """Return the `ContextResult` with a hash, or None if it is not kept. Raises sqlite3.Error, OSError."""

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.errors import NotFound, WorldFailed
 from honeybadger_host.files.home import CLOCK_GRACE_SECONDS
-from honeybadger_host.journal.reader import read_newest, read_seq_at, read_time_after, read_time_of
+from honeybadger_host.journal.reader import read_seq_at, read_time_after, read_time_of
 from honeybadger_host.journal.schema import LAST_SEQ
+from honeybadger_host.journal.transfer import last_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.text.time_stamps import read_moment
@@ -53,7 +54,7 @@ def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now
             )
         return Moment(served.seq, served.at, served=served)
     if text.isascii() and text.isdigit():
-        seq, newest = int(text), read_newest(journal)
+        seq, (newest, _) = int(text), last_of(journal)
         if seq > newest:
             raise NotFound(f"there is no change {text} yet: the newest is {newest}")
         return Moment(seq, read_time_of(journal, seq))

@@ -27,8 +27,6 @@ CREATE TABLE IF NOT EXISTS contexts (      -- `at`: milliseconds since the epoch
 CREATE TABLE IF NOT EXISTS stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 """
-_MEMBERS: Final = "SELECT hash, sender, seq, at FROM contexts WHERE grp = ? AND "
-_NEWEST: Final = " ORDER BY number DESC LIMIT 1"
 _TOO_MANY: Final = (
     "DELETE FROM contexts WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM contexts)"
 )
@@ -105,18 +103,10 @@ def is_full(db: sqlite3.Connection) -> bool:
     return bool((pages - free) * size > MAX_BYTES)
 
 
-def find(db: sqlite3.Connection, group: str, hash_: str) -> ServedContext | None:
-    """Return the newest context of a group whose hash begins with `hash_`. Raises sqlite3.Error."""
-    found = db.execute(f"{_MEMBERS} substr(hash, 1, ?) = ? {_NEWEST}", (group, len(hash_), hash_)).fetchone()
-    return None if found is None else ServedContext(*found)
-
-
-def until(
-    db: sqlite3.Connection, group: str, session: str, seq: int, at: int, sender: str | None
-) -> ServedContext | None:
-    """Return the newest context of a session up to a moment; `sender` None: of any sender. Raises sqlite3.Error."""
-    query = f"{_MEMBERS} session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender) {_NEWEST}"
-    found = db.execute(query, (group, session, seq, at, sender)).fetchone()
+def newest(db: sqlite3.Connection, group: str, condition: str, *values: object) -> ServedContext | None:
+    """Return the newest context of a group that meets a condition in SQL. Raises sqlite3.Error."""
+    query = f"SELECT hash, sender, seq, at FROM contexts WHERE grp = ? AND {condition} ORDER BY number DESC LIMIT 1"  # noqa: S608  constants
+    found = db.execute(query, (group, *values)).fetchone()
     return None if found is None else ServedContext(*found)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, Change, FileWritten
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
@@ -48,7 +48,7 @@ class BatchWriter:
         written: list[Change] = []
         # File -> why a change of it was refused. Later changes of the batch that build on it are refused, too.
         spoiled: dict[str, WorldFailed] = {}
-        batch = self.projections.batch()
+        batch = Batch(self.projections)
         for request in changing:
             decided = request.answered
             try:
@@ -79,7 +79,7 @@ class BatchWriter:
                     refuse(request, error)
             return ()
         self.answers.passed("committed")
-        batch.project(rows)
+        self.projections.write(rows)
         return written
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:

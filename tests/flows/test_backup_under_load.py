@@ -46,7 +46,10 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
             (tmp_path / f"unpacked-{number}").mkdir()
             manifest = unpack(archive, tmp_path / f"unpacked-{number}")
             assert manifest.journal is not None
-            if manifest.journal.seq > seq_before.committed_seq and seq_after.projected_seq > seq_before.projected_seq:
+            if (
+                manifest.journal.seq > seq_before.committed_seq
+                and seq_after.marks.projected_seq > seq_before.marks.projected_seq
+            ):
                 break  # else nothing was written meanwhile, and this shows nothing
     host.stop()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.documents.projections import Documents, Projections
+from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import Added, Change, NotesRevised
@@ -81,7 +81,7 @@ class World:
 
     def commit(self, *changes: Change) -> list[Row]:
         """Decide and commit changes; nothing is written yet."""
-        batch = self.projections.batch()
+        batch = Batch(self.projections)
         rows: list[Row] = []
         for change in changes:
             batch.make_way(change)

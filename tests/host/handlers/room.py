@@ -15,7 +15,7 @@ import pytest
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
-from honeybadger_host.documents.projections import Documents, Projections
+from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
@@ -187,7 +187,7 @@ class Room:
     def write(self, changes: Sequence[Change]) -> None:
         """Journal and write what was applied, and end the batch."""
         rows = []
-        batch = self.projections.batch()
+        batch = Batch(self.projections)
         at = int((time.time() + self.wall_ahead) * 1000)
         for change in changes:
             batch.make_way(change)
@@ -196,7 +196,7 @@ class Room:
             rows.append(Row(seq, at, "main", "researcher", f"q{seq}", change.row_kind, *place, change.data))
         if rows:
             self.journal.commit(rows, [])
-            batch.project(rows)
+            self.projections.write(rows)
         for change in changes:
             self.index.touch(change.file)
         self.unit.end_batch(changes)
