@@ -27,7 +27,7 @@ from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import KeyedLine, data_in, dump_turn
+from honeybadger_host.memory.turn_log import data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import MAX_KEPT, TurnLogs
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.phrases import FORGOTTEN
@@ -129,7 +129,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
 
 
 # The turns of the log with the keys of a request, by key; and the screened turns of the request, each with its data.
-_Appending: TypeAlias = tuple[Mapping[str, KeyedLine], Sequence[tuple[_Said, str | None]]]
+_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[_Said, str | None]]]
 
 
 def append_turns(
@@ -154,7 +154,7 @@ def append_turns(
         known = dict(in_log)
         for turn in turn_logs.decided(asked.group, asked.session):
             if turn.key is not None:
-                known[turn.key] = KeyedLine(turn.number, turn.role, turn.content, turn.data)
+                known[turn.key] = turn
         number = turn_logs.next_number(asked.group, asked.session)
         last = turn_logs.last_at(asked.group, asked.session)
         numbers: list[int] = []
@@ -180,7 +180,7 @@ def append_turns(
                 data=data,
             )
             last = at
-            known[keyed.key] = KeyedLine(turn.number, turn.role, turn.content, turn.data)
+            known[keyed.key] = turn
             numbers.append(turn.number)
             changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id)))
             changed.update(said.changed)
@@ -200,7 +200,7 @@ def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) 
     return replace(said, changed=Counter(said.changed) + changed), data
 
 
-def _check_same(there: KeyedLine, keyed: KeyedTurn, said: _Said, data: str | None, place: int) -> None:
+def _check_same(there: Turn, keyed: KeyedTurn, said: _Said, data: str | None, place: int) -> None:
     """Raise Refusal if the turn of a key has other words or data; a forgotten turn is not compared."""
     is_same = (there.role, there.content, there.data) == (keyed.role, said.content, data)
     if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):

@@ -7,11 +7,12 @@ neither searched nor shown in a context; only the passes over memory read its ne
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -53,7 +54,7 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
 log = structlog.get_logger()
 
 
-_KEY: Final = b'"key":"'
+_KEYED: Final = re.compile(rb'"key":"([^"]*)"')  # quotes within a text are escaped: only a member begins so
 _NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # beginning of a line that the host wrote
 
 
@@ -244,43 +245,6 @@ def read_window(path: Path, size: int) -> Window:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedLine:
-    """A turn of the log that has a key."""
-
-    number: int
-    role: str
-    content: str
-    data: str | None = None
-
-
-def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, KeyedLine]:
-    """Return key -> its turn, for those of `keys` that a log has. It reads the whole log.
-
-    Raises OSError, NotRegular.
-    """
-    try:
-        fd, _ = open_plain(path)
-    except FileNotFoundError:
-        return {}
-    found: dict[str, KeyedLine] = {}
-    wanted = {key.encode() for key in keys}
-    with open(fd, "rb") as file:
-        for line in file:
-            begin = line.find(_KEY)  # quotes within a text are escaped: only a member begins so
-            if begin < 0 or line[begin + len(_KEY) : line.find(b'"', begin + len(_KEY))] not in wanted:
-                continue
-            try:
-                value = orjson.loads(line)
-                key = value["key"]
-                if key in keys:
-                    said = str(value["role"]), str(value["content"])
-                    found[key] = KeyedLine(int(value["turn"]), *said, value.get("data"))
-            except (ValueError, KeyError, TypeError):
-                continue  # a line that people damaged; `read_window` says so
-    return found
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedTurn:
     """A turn as its log has it."""
 
@@ -319,6 +283,28 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
                 continue
             if after < turn.number < before:
                 yield LoggedTurn(turn, line, is_withdrawn(turn.number, marks))
+
+
+def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
+    """Return key -> its turn with its data, for those of `keys` that a log has. It reads the whole log.
+
+    Raises OSError, NotRegular.
+    """
+    try:
+        fd, _ = open_plain(path)
+    except FileNotFoundError:
+        return {}
+    found: dict[str, Turn] = {}
+    wanted = {key.encode() for key in keys}
+    with open(fd, "rb") as file:
+        for line in file:
+            keyed = _KEYED.search(line)
+            if keyed is None or keyed[1] not in wanted:
+                continue
+            with contextlib.suppress(ValueError):  # a line that people damaged is no turn; `read_window` says so
+                turn = replace(parse_turn(line), data=orjson.loads(line).get("data"))
+                found[turn.key or ""] = turn
+    return found
 
 
 FEEDBACK_SESSION: Final = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`

@@ -27,7 +27,6 @@ from honeybadger_host.files.safe_files import NotRegular, names_in
 from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked, read_whole
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.memory.turn_log import (
-    KeyedLine,
     LoggedTurn,
     Window,
     keyed_turns,
@@ -157,7 +156,7 @@ class TurnLogs:
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
 
-    def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, KeyedLine]:
+    def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
         with self._log_of(group, session) as path:
             return keyed_turns(path, keys)

@@ -33,7 +33,7 @@ class Turn:
         by: the folder of the sender that the turn came from.
         context: of an answer; written to the log, not read from it.
         key: the key that its program gave it, unique in the session.
-        data: JSON that its program keeps with it; written to the log, not read from it.
+        data: JSON that its program keeps with it; read from the log only to compare it.
     """
 
     number: int
