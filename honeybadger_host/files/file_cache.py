@@ -40,11 +40,6 @@ def is_young(signature: Signature | None, now_ns: int) -> bool:
     return signature is not None and now_ns - max(signature.mtime_ns, signature.ctime_ns) < _GRAIN_NS
 
 
-def trusted(signature: Signature | None, now_ns: int) -> Signature | None:
-    """Return a signature that any later save would change, else one that never matches."""
-    return NEVER_SEEN if is_young(signature, now_ns) else signature
-
-
 class KeptFiles:
     """Values that stores made of files, kept while the files are as they were. Any thread.
 
