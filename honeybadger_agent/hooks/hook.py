@@ -214,7 +214,8 @@ def settle(box: Box, mark: Mark) -> None:
         data = box.reply(request_id)
         if data is None:
             if not os.path.exists(box.path("requests", request_id)) and box.reply(request_id) is None:
-                del mark.waiting[request_id]  # served, and its reply has expired
+                del mark.waiting[request_id]
+                mark.offset = min(mark.offset, start)  # its reply has expired: it may have been refused
             continue
         del mark.waiting[request_id]
         error = json.loads(data).get("error")

@@ -226,6 +226,24 @@ def test_a_refused_turn_does_not_stop_the_others(make_host: HostFactory, home: P
     assert contents_of(home) == ["Hello", "Hi"]
 
 
+def test_a_refusal_that_expired_unread_costs_no_other_turn(
+    make_host: HostFactory, home: Path, transcript: Transcript
+) -> None:
+    transcript.user("Hello")
+    transcript.user("my key is AKIAIOSFODNN7EXAMPLE")
+    transcript.assistant("Hi")
+    stop = event(transcript, "Stop", last_assistant_message="Hi")
+    run_hook(home, stop)  # before any host runs
+    make_host({"security.secrets": "refuse"}).start()
+    replies = home / "data/ipc/main/claude-code/replies"
+    wait_for(lambda: list(replies.glob("*.json")))
+    for reply in replies.iterdir():
+        reply.unlink()
+    for _ in range(2):
+        run_hook(home, stop)
+    assert contents_of(home) == ["Hello", "Hi"]
+
+
 def test_a_user_named_like_a_sender_is_renamed(host: HostProcess, home: Path, transcript: Transcript) -> None:
     SyncClient(home, "main", hook.login_name()).ping()
     transcript.user("Hello")
