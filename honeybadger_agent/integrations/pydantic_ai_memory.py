@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.escaping import escaped
 from honeybadger_agent.tools import description_of, parsed, schema_of, tool_names
-from honeybadger_agent.turn.dispatch import complaint_of
+from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.wire import REQUEST_TYPES, PartName, Role
 
 _PARTS: Final[Sequence[PartName]] = ("notes", "summary", "recalled")
@@ -47,6 +47,7 @@ class MemoryCapability(AbstractCapability[Any]):
     keeps_turns: bool = True
     _: KW_ONLY
     id: str | None = "honeybadger"
+    _unanswered: dict[tuple[str, str, str], str] = field(default_factory=dict, init=False, repr=False)  # see `Memory`
 
     def get_instructions(self) -> Any:
         """Return the function that makes the instructions of each request: notes, summary and recalled entries."""
@@ -74,10 +75,10 @@ class MemoryCapability(AbstractCapability[Any]):
     async def _use(self, name: str, ctx: RunContext[Any], **arguments: Any) -> Any:
         """Return the result of a tool, or its error in words for the model."""
         given = {member: value for member, value in arguments.items() if value is not None}
+        memory = Memory(self._session(ctx), self._unanswered)
         try:
-            return (await self._session(ctx)(parsed(REQUEST_TYPES[name], given))).model_dump(
-                mode="json", exclude_none=True
-            )
+            result = await memory.ask(parsed(REQUEST_TYPES[name], given))
+            return result.model_dump(mode="json", exclude_none=True)
         except AgentError as error:
             return complaint_of(error)
 

@@ -25,12 +25,12 @@ class Memory:
     Args:
         client: a client, or a function that makes one, tried at every call until it succeeds.
 
-    A model cannot give a request id. So the ids of changes without a reply are kept: the same call again uses the same
-    id, and is never applied twice.
+    A model cannot give a request id. So the ids of changes without a reply are kept: the same call again in the same
+    session uses the same id, and is never applied twice.
     """
 
     client: Client | Callable[[], Client]
-    unanswered: dict[tuple[str, str], str] = field(default_factory=dict)
+    unanswered: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     async def allowed_tools(self) -> frozenset[str] | None:
         """Return the types this sender may use; None: all, or not known yet (the host refuses the others)."""
@@ -61,7 +61,7 @@ class Memory:
         client = self._connected()
         if not request.changes:
             return await client(request, request_id=request_id)
-        same = (request.type_name, request.model_dump_json(exclude_none=True))
+        same = (client.session, request.type_name, request.model_dump_json(exclude_none=True))
         request_id = self.unanswered.pop(same, None) or request_id or new_id()
         try:
             return await client(request, request_id=request_id)

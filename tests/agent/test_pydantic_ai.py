@@ -201,6 +201,26 @@ async def test_a_refused_tool_says_why_and_the_run_continues(client: Client) -> 
     assert (await client.list_sessions()).total == 0
 
 
+async def test_a_tool_without_an_answer_is_applied_once_when_it_is_called_again(
+    make_host: HostFactory, home: Path
+) -> None:
+    told: list[Any] = []
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        told.append(messages[-1])
+        if len(told) < 3:
+            return ModelResponse(parts=[ToolCallPart("update_memory", {"content": "Ann likes chess"})])
+        return ModelResponse(parts=[TextPart("Done")])
+
+    client = Client(home, "main", "pydantic", timeout_seconds=0.05)
+    capability = MemoryCapability(client, keeps_turns=False)
+    await Agent(FunctionModel(answer), capabilities=[capability]).run("Remember that Ann likes chess")
+    assert "again with the same arguments is safe: it is never applied twice" in str(told[2])
+    make_host().start()
+    memory = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+    assert (memory.read_group_files().memory or "").count("Ann likes chess") == 1
+
+
 async def test_a_silent_memory_does_not_block_the_run(home: Path) -> None:
     client = Client(home, "main", "pydantic", timeout_seconds=0.05)
     result = await Agent(TestModel(call_tools=[]), capabilities=[MemoryCapability(client)]).run("Hello")
