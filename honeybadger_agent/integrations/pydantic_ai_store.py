@@ -42,7 +42,7 @@ class GroupConversations(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None if there is none. Raises `AgentError`."""
-        found = await self._held(conversation_id)
+        found = await self._found(conversation_id)
         return None if found is None else _RECORD.validate_json(found.content)
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
@@ -69,7 +69,7 @@ class GroupConversations(ConversationStore):
         Raises ConversationConflict if the record has another revision, or its last message does not exist. Raises
         `AgentError`; messages that were stored before the error belong to no conversation.
         """
-        version = await self._version(record.conversation_id, expected_revision)
+        held = await self._held(record.conversation_id, expected_revision)
         if record.head_id is not None and record.head_id not in {entry.id for entry in new_entries}:
             try:
                 await self.read_entry(record.head_id)
@@ -77,7 +77,7 @@ class GroupConversations(ConversationStore):
                 raise ConversationConflict(record.conversation_id) from None
         operations = [_saving(_ENTRIES, entry.id, _json_of(entry)) for entry in new_entries]
         last = _saving(_RECORDS, record.conversation_id, _RECORD.dump_json(record).decode())
-        last["payload"] |= {} if version is None else {"replace": True, "expected_version": version}
+        last["payload"] |= {} if held is None else {"replace": True, "expected_version": held.version}
         *parts, part = in_parts([*operations, last], MAX_OPERATIONS)
         for earlier in parts:
             await self._client.change_many(earlier)
@@ -88,12 +88,11 @@ class GroupConversations(ConversationStore):
 
         Raises ConversationConflict if it has another revision, or is gone. Raises `AgentError`.
         """
-        held = await self._held(conversation_id)
-        version = await self._version(conversation_id, expected_revision)
-        if held is None or version is None:
+        held = await self._held(conversation_id, expected_revision)
+        if held is None:
             raise ConversationConflict(conversation_id)
         same = _saving(_RECORDS, conversation_id, held.content)  # a deletion expects no version: a put does
-        same["payload"] |= {"replace": True, "expected_version": version}
+        same["payload"] |= {"replace": True, "expected_version": held.version}
         gone = {"type": "delete_memory", "payload": {"category": _RECORDS, "name": escaped(conversation_id)}}
         await self._change(conversation_id, [same, gone])
 
@@ -107,19 +106,19 @@ class GroupConversations(ConversationStore):
         (message,) = ModelMessagesTypeAdapter.validate_python([value["message"]])
         return ConversationEntry(id=value["id"], parent_id=value["parent_id"], message=message)
 
-    async def _held(self, conversation_id: str) -> EntryResult | None:
+    async def _found(self, conversation_id: str) -> EntryResult | None:
         try:
             return await self._client.get_memory(category=_RECORDS, name=escaped(conversation_id))
         except NotFound:
             return None
 
-    async def _version(self, conversation_id: str, expected_revision: str | None) -> str | None:
-        """Return the version of the record to replace; None: there is none. Raises ConversationConflict."""
-        held = await self._held(conversation_id)
+    async def _held(self, conversation_id: str, expected_revision: str | None) -> EntryResult | None:
+        """Return the document of the record to replace; None: there is none. Raises ConversationConflict."""
+        held = await self._found(conversation_id)
         revision = None if held is None else _RECORD.validate_json(held.content).revision
         if revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        return None if held is None else held.version
+        return held
 
     async def _change(self, conversation_id: str, operations: list[dict[str, Any]]) -> None:
         try:
