@@ -39,6 +39,12 @@ class ToolCall:
 MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
 
 
+def one_line(text: str) -> str:
+    """Return the beginning of a text on one line, without control characters."""
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= MAX_SUMMARY_CHARACTERS else line[: MAX_SUMMARY_CHARACTERS - 1].rstrip() + "…"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """The result of a tool call.
@@ -54,6 +60,11 @@ class ToolAnswer:
     content: str
     summary: str
     tokens: int = 0
+
+    @classmethod
+    def refused(cls, call: ToolCall, why: str) -> ToolAnswer:
+        """Return the result of a call that did nothing."""
+        return cls(call, ok=False, content=why, summary=one_line(why))
 
 
 @dataclass(frozen=True, slots=True)

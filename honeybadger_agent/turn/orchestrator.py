@@ -16,7 +16,6 @@ from typing import Any, Protocol, assert_never
 import orjson
 
 from honeybadger_agent.models.model import (
-    MAX_SUMMARY_CHARACTERS,
     Message,
     Model,
     ModelSaid,
@@ -195,21 +194,17 @@ async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall,
     """Return the result of a call; every error is an answer that a model can read."""
     if call.name not in {spec.name for spec in specs}:
         names = ", ".join(spec.name for spec in specs) or "none"
-        return _refused(call, f"invalid: there is no tool {call.name[:60]!r}; the tools are: {names}")
+        return ToolAnswer.refused(call, f"invalid: there is no tool {call.name[:60]!r}; the tools are: {names}")
     try:
         arguments_of(call)
     except ValueError as error:
-        return _refused(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
+        return ToolAnswer.refused(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
     try:
         answer = await toolbox.run(call, key)
     except Exception as error:  # noqa: BLE001  a bug of one tool must not cost the turn; it is logged with its traceback
         _log.exception("tool %s failed at %s", call.name, key)
-        return _refused(call, f"internal: {call.name} failed with {type(error).__name__}; go on without it")
+        return ToolAnswer.refused(call, f"internal: {call.name} failed with {type(error).__name__}; go on without it")
     return answer if answer.call == call else replace(answer, call=call)
-
-
-def _refused(call: ToolCall, why: str) -> ToolAnswer:
-    return ToolAnswer(call, ok=False, content=why, summary=" ".join(why.split())[:MAX_SUMMARY_CHARACTERS])
 
 
 def _estimate(*texts: str | Message) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from honeybadger_agent import wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
-from honeybadger_agent.models.model import MAX_SUMMARY_CHARACTERS, ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec, one_line
 from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
@@ -40,7 +40,7 @@ class MemoryTools:
             request = parsed(_kind_of(call.name), arguments_of(call))
             result = await self._memory.ask(request, f"{self._prefix}.{key}")
         except AgentError as error:
-            return _failed(call, complaint_of(error))
+            return ToolAnswer.refused(call, complaint_of(error))
         content = _cut(prose.text_of(request.type_name, result))
         tokens = result.tokens if isinstance(result, wire.DelegationResult) else 0
         return ToolAnswer(call, ok=True, content=content, summary=summary_of(request, result), tokens=tokens)
@@ -78,12 +78,6 @@ def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
     is_waiting = getattr(result, "proposal", None) is not None
     summary = _SUMMARIES[tool](request, result) if tool in _SUMMARIES and not is_waiting else _in_short(tool, result)
     return one_line(summary)
-
-
-def one_line(text: str) -> str:
-    """Return the beginning of a text on one line, without control characters."""
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= MAX_SUMMARY_CHARACTERS else line[: MAX_SUMMARY_CHARACTERS - 1].rstrip() + "…"
 
 
 def _in_short(tool: str, result: wire.Wire) -> str:
@@ -140,10 +134,6 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "get_context": _read_context,
     "delegate_to_agent": _delegated,
 }
-
-
-def _failed(call: ToolCall, why: str) -> ToolAnswer:
-    return ToolAnswer(call, ok=False, content=why, summary=one_line(why))
 
 
 def _cut(text: str) -> str:

@@ -27,7 +27,7 @@ from honeybadger_agent.mailbox import OPERATOR, Mailbox
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
 from honeybadger_agent.tools import made, tool_names
 from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome
-from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
+from honeybadger_agent.turn.prompt import prompt_of
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
@@ -185,21 +185,15 @@ class ChatTurn:
         self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
         toolbox = MemoryTools(client, under_way.name, None if allowed is None else tool_names(allowed=allowed))
-        request = AgentRequest(
-            group=asked.group,
-            agent=self.agent.id,
-            session=asked.session,
-            message=self.content if self.speaker == "user" else f"[{self.speaker}]: {self.content}",
-            context=context.system,
-            stable_characters=context.stable_characters,
-            tools=tuple(toolbox.specs),
-        )
+        message = self.content if self.speaker == "user" else f"[{self.speaker}]: {self.content}"
+        who = f"the agent `{self.agent.id}` of the group `{asked.group}`, in its session `{asked.session}`"
+        prompt = prompt_of(message, context.system, toolbox.specs, who, stable_characters=context.stable_characters)
         limits = self.limits or deps.limits
         said = [_load_step(step) for step in under_way.steps]
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
         seconds = limits.seconds * _LIMIT_FACTOR if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never ends its answer blocks its group
-            return await self.turn.run(prompt_of(request))
+            return await self.turn.run(prompt)
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
     async def _keep(self, said: ModelSaid) -> None:
