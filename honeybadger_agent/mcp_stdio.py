@@ -21,14 +21,10 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 
-class _NoLines:
-    """An empty stream that the library reads in place of standard input."""
-
-    def __aiter__(self) -> _NoLines:
-        return self
-
-    async def __anext__(self) -> str:
-        raise StopAsyncIteration
+async def _no_lines() -> AsyncIterator[str]:
+    """Yield nothing: the library reads this in place of standard input."""
+    for line in list[str]():
+        yield line
 
 
 @asynccontextmanager
@@ -39,7 +35,7 @@ async def standard_streams() -> AsyncIterator[tuple[MemoryObjectReceiveStream[An
     async with (
         to_server,
         received,
-        stdio_server(stdin=_NoLines()) as (unused, sent),  # type: ignore[arg-type]
+        stdio_server(stdin=_no_lines()) as (unused, sent),  # type: ignore[arg-type]
         unused,
         anyio.create_task_group() as reading,
     ):

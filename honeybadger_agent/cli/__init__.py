@@ -142,7 +142,6 @@ def _parser() -> argparse.ArgumentParser:
     remember = command("remember", "Save a note. Every context shows it.")
     remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
     remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
-    _add_id(remember)
 
     save = command("save", "Save an entry. A context shows it when it fits the message.")
     save.add_argument("text", metavar="TEXT", help="text of the entry; - reads standard input")
@@ -154,15 +153,12 @@ def _parser() -> argparse.ArgumentParser:
     save.add_argument("--from", dest="origin_from", metavar="WHERE", help="with --origin: the file, address or tool")
     save.add_argument("--supersedes", metavar="ENTRY", action="append", help="id of one that is no longer so; repeated")
     save.add_argument("--valid-until", metavar="TIME", help="when it ceases to be so, as 2026-12-24T18:00:00+01:00")
-    _add_id(save)
 
     delete = command("delete", "Remove an entry. It can be undone.")
     delete.add_argument("entry", metavar="ENTRY", help="its id")
-    _add_id(delete)
 
     forget = command("forget", "Does nothing: it was the name of `delete`.")
     forget.add_argument("entry", nargs="?", help=argparse.SUPPRESS)
-    _add_id(forget)
 
     context = command("context", "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
@@ -199,11 +195,9 @@ def _parser() -> argparse.ArgumentParser:
     call.add_argument(
         "payload", metavar="PAYLOAD", nargs="?", default="{}", help="a JSON object; - reads standard input"
     )
-    _add_id(call)
 
     ask = command("ask", "Say one thing to an agent and print its answer.")
     ask.add_argument("text", metavar="TEXT", nargs="?", help="what is said; without it, or -, reads standard input")
-    _add_id(ask)
 
     answer = command("answer", "Wait again for the answer to an earlier message.")
     answer.add_argument("turn", metavar="ID", type=_checked(checked_id), help="of the message")
@@ -247,6 +241,8 @@ def _parser() -> argparse.ArgumentParser:
     command("relay", "Carry a folder's requests to a home on other machines.")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
+    for one in (remember, save, delete, forget, call, ask):
+        one.add_argument("--id", type=_checked(checked_id), help="id of the request, to ask again after a timeout")
     for one in (remember, save, delete, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     parser.description = _HELP + "".join(_listed(descriptions))
@@ -259,12 +255,6 @@ def _listed(descriptions: Mapping[str, str]) -> Iterator[str]:
         yield f"\n{title}:\n"
         for name in names:
             yield f"  {name:9}  {descriptions[name]}\n"
-
-
-def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--id", type=_checked(checked_id), default=None, help="id of the request, to ask again after a timeout"
-    )
 
 
 def _checked(check: Callable[[str], str]) -> Callable[[str], str]:

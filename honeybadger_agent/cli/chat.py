@@ -26,7 +26,7 @@ from honeybadger_agent.cli.chat_answer import (
     stopped_answer,
 )
 from honeybadger_agent.cli.chat_input import Typing, next_line, open_typing
-from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
+from honeybadger_agent.cli.explaining import done_told, explanation_of, hit_lines
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
 from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
@@ -275,11 +275,7 @@ class Chat:
             self._failed("/remember what?", 2)
             return
         note = asyncio.run(self.notes.ask(made(wire.UpdateMemory, text)))
-        changed = kinds_of(note.neutralised)
-        saved = (
-            f"Saved in {note.file}, section {note.section}" if note.proposal is None else waiting_told(note.proposal)
-        )
-        self.screen.line(saved + (f"; made harmless: {changed}" if changed else ""))
+        self.screen.line(done_told(note, f"Saved in {note.file}, section {note.section}"))
         self._keep(f"/remember {text}", note.neutralised)
 
     def context(self, message: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
-from honeybadger_agent.cli.terminal import Screen, TextOnScreen, complain, open_text, shown
+from honeybadger_agent.cli.terminal import Rendered, Screen, complain, open_text, shown
 from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import new_id
@@ -40,7 +40,7 @@ class Showing:
     steps: dict[int, str] = field(default_factory=dict)
     tools: int = 0
     heard: float = field(default_factory=time.monotonic)
-    text: TextOnScreen | None = None
+    text: Screen | Rendered | None = None
 
     def line(self, line: StreamLine) -> None:
         self.heard = time.monotonic()

@@ -22,9 +22,9 @@ import orjson
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import (
     ACTIONS,
+    done_told,
     explanation_of,
     hit_lines,
-    kinds_of,
     shown_task,
     similar_told,
     task_lines,
@@ -46,10 +46,8 @@ from honeybadger_agent.wire import (
     GetHistory,
     GetMessages,
     GroupMessage,
-    NoteResult,
     Reply,
     Request,
-    SavedEntry,
     SaveMemory,
     SearchMemory,
     UpdateMemory,
@@ -67,7 +65,7 @@ class UsageError(Exception):
 def _remember(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
     note = _asked(options, made(UpdateMemory, text, options["section"]), request_id=options["id"])
-    _print(options, note, [_done(note, f"saved in {note.file}, section {note.section}")])
+    _print(options, note, [done_told(note, f"saved in {note.file}, section {note.section}")])
     if note.warning and not options["json"]:
         complain(note.warning)
 
@@ -79,16 +77,9 @@ def _save(options: Mapping[str, Any]) -> None:
     asked = made(SaveMemory, text, tags=options["tag"], aliases=options["alias"], **given)
     entry = _asked(options, asked, request_id=options["id"])
     known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
-    _print(options, entry, [_done(entry, f"{known}: {entry.id} in {entry.file}")])
+    _print(options, entry, [done_told(entry, f"{known}: {entry.id} in {entry.file}")])
     for one in () if options["json"] else entry.similar or ():
         complain(f"nearly the same is there, and stays: {similar_told(one)}")
-
-
-def _done(result: NoteResult | SavedEntry, said: str) -> str:
-    """Return the report of a write: `said`, unless the write waits for review."""
-    changed = kinds_of(result.neutralised)
-    also = f"; made harmless: {changed}" if changed else ""
-    return f"{said}{also}" if result.proposal is None else waiting_told(result.proposal)
 
 
 def _forget(options: Mapping[str, Any]) -> None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
         EntryResult,
         GroupMessage,
         Hit,
+        NoteResult,
         Recalled,
         SameNote,
+        SavedEntry,
         SearchResult,
         SimilarEntry,
     )
@@ -74,6 +76,13 @@ WAITS: Final = "It waits for review"
 def waiting_told(proposal: str) -> str:
     """Return in words what happened to a write that waits for review."""
     return f"{WAITS} as {proposal}: nothing is changed until a person accepts it."
+
+
+def done_told(result: NoteResult | SavedEntry, said: str) -> str:
+    """Return the report of a write: `said`, unless the write waits for review."""
+    changed = kinds_of(result.neutralised)
+    also = f"; made harmless: {changed}" if changed else ""
+    return f"{said}{also}" if result.proposal is None else waiting_told(result.proposal)
 
 
 def similar_told(one: SimilarEntry) -> str:

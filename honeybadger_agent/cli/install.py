@@ -21,7 +21,7 @@ from typing import Any, Final
 from honeybadger_agent import hooks
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.home import find_home, has_host
-from honeybadger_agent.hooks.hook import Refused, settings_file, settings_of
+from honeybadger_agent.hooks.hook import Refused, group_of, settings_file, settings_of
 from honeybadger_agent.hooks.tools import TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA
@@ -93,8 +93,6 @@ def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
 
 def place_for(tool: str, folder: Path) -> dict[str, str]:
     """Return home, group and sender of a tool that runs in a folder. Raises `AgentError`."""
-    from honeybadger_agent.hooks.hook import group_of
-
     chosen = _chosen(TOOLS[tool])
     return {
         **({"home": chosen["home"]} if "home" in chosen else {}),

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from honeybadger_agent.wording import in_words
 
@@ -98,7 +98,7 @@ def patience(doing: str = "waiting for the host") -> Iterator[None]:
 
 @dataclass(slots=True)
 class Screen:
-    """A terminal for output in pieces; knows whether a line has begun. Also the plain form of `TextOnScreen`."""
+    """A terminal for output in pieces; knows whether a line has begun. Also shows a text that comes in pieces."""
 
     out: TextIO
     is_styled: bool
@@ -124,25 +124,17 @@ class Screen:
             self.feed("\n")
 
 
-class TextOnScreen(Protocol):
-    """One text, shown as it comes."""
-
-    def feed(self, text: str) -> None: ...
-
-    def end(self) -> None: ...
-
-
-def open_text(screen: Screen) -> TextOnScreen:
+def open_text(screen: Screen) -> Screen | Rendered:
     """Return the output for a text: plain, or rendered by `rich` if it is installed and styles are wanted."""
     if screen.is_styled:
         try:
-            return _Rendered()
+            return Rendered()
         except ImportError:
             pass
     return screen
 
 
-class _Rendered:
+class Rendered:
     """The last lines of a text while it comes, and all of it as Markdown at the end."""
 
     def __init__(self) -> None:

@@ -295,10 +295,7 @@ class EntryRow(Result):
     version: str | None = None
 
 
-class EntryFolder(Result):
-    category: str
-    entries: int = Field(description="Entries in this category itself.")
-    total: int = Field(description="Entries in it and below it.")
+class EntryFolder(CategoryCount):
     bytes: int = Field(description="Size of all texts in it and below it.")
 
 
