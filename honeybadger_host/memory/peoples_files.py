@@ -213,7 +213,9 @@ class ChangedFiles:
             yield
         there = set(names)
         in_use = (one.file for one in self._documents.in_use.every() if one.is_there)
-        for file in chain(in_use, self._reader.names_below(f"{folder}/")):
+        for number, file in enumerate(chain(in_use, self._reader.names_below(f"{folder}/"))):
+            if number % FILES_AT_ONCE == 0:
+                yield
             below, _, name = file.rpartition("/")
             if below == folder and name not in there:
                 self._documents.touch(file)

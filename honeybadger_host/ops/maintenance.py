@@ -128,7 +128,9 @@ async def _record_edits(host: Host) -> None:
                 sweep = files.sweep() if now >= all_at else files.sweep_changed(has_events=not is_whole)
                 all_at = now + _RARE_SECONDS if now >= all_at else all_at
                 unwatched_at = now + _SWEEP_CHANGED_SECONDS
-                rest = max(_SWEEP_CHANGED_SECONDS, rest_after(await _swept(sweep, limiter), has_events=has_events))
+                rest = max(
+                    _SWEEP_CHANGED_SECONDS, rest_after(await _swept(host, sweep, limiter), has_events=has_events)
+                )
                 if is_whole:
                     changed_at = time.monotonic() + rest
                 else:
@@ -140,10 +142,11 @@ async def _record_edits(host: Host) -> None:
         await anyio.sleep(EDITS_SECONDS)
 
 
-async def _swept(sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
-    """Go through a sweep on a thread; return its seconds of processor time."""
+async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
+    """Go through a sweep on a thread, while nobody searches; return its seconds of processor time."""
     cost, step = 0.0, partial(measured, partial(next, sweep, _DONE))
     while True:
+        await anyio.to_thread.run_sync(host.memory.index.give_way, limiter=limiter)
         found, took = await anyio.to_thread.run_sync(step, limiter=limiter)
         cost += took
         if found is _DONE:

@@ -145,38 +145,33 @@ class Blocks:
         with self._db.transaction() as db:
             last = db.execute("SELECT max(last) FROM blocks WHERE first BETWEEN ? AND ?", span).fetchone()[0]
             after = span[0] if last is None else last
-            last, is_full = self._end(after, span[1])
+            sizes = db.execute(f"SELECT number, length(terms) {_WHICH} LIMIT {BLOCK_DOCUMENTS}", (after, span[1]))
+            count = size = 0
+            for last, length in sizes:  # noqa: B007  the last one is where the block ends
+                count, size = count + 1, size + length
+                if size >= _BLOCK_TERM_BYTES:
+                    break
+            is_full = count == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
             if is_full:
                 _write(db, block_of(self._documents(after, last)))
             return is_full
-
-    def _end(self, after: int, most: int) -> tuple[int, bool]:
-        """Return the last of the documents after a number that a block may have, and whether it is full."""
-        last, size = after, 0
-        query = f"SELECT number, length(terms) {_WHICH} LIMIT {BLOCK_DOCUMENTS}"
-        sizes = self._db.rows(query, (after, most))
-        for number, length in sizes:
-            last, size = number, size + length
-            if size >= _BLOCK_TERM_BYTES:
-                break
-        return last, len(sizes) == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
 
     def _documents(self, after: int, last: int) -> list[tuple[Any, ...]]:
         """Return the documents after a number up to another, as `block_of` takes them."""
         return self._db.rows(f"SELECT {_COLUMNS} {_WHICH}", (after, last))
 
     def read(self) -> Iterator[Block]:
-        """Yield the blocks of the groups, each with the documents since its last, by ascending number."""
+        """Yield the blocks of the groups, each with the documents since its last, by ascending number.
+
+        After `pack` these are too few for a block.
+        """
         query = "SELECT last, labels, rows FROM blocks WHERE first > ? AND first <= ? ORDER BY first LIMIT 1"
         for last, most in self._spans:
             while rows := self._db.rows(query, (last, most)):
                 last, labels, data = rows[0]
                 yield Block(np.frombuffer(data, _ROW), orjson.loads(labels), None)
-            is_full = True
-            while is_full:
-                after, (last, is_full) = last, self._end(last, most)
-                if documents := self._documents(after, last):
-                    yield block_of(documents)
+            if documents := self._documents(last, most):
+                yield block_of(documents)
 
     def gone(self) -> list[int]:
         """Return the numbers of removed documents in the blocks."""

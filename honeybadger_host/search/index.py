@@ -14,8 +14,8 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,7 @@ _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _MAX_COMPARED_NOW: Final = 20_000
 _MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
+_MAX_PAUSE_SECONDS: Final = 0.25  # for each step of background work, of at most 50 ms: it goes on while many search
 _MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
 
 
@@ -101,6 +102,9 @@ class Index:
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
+        self._searches = 0
+        self._searched = threading.Condition()
+        """Says when fewer searches run."""
         self._writer.count()
         self._unpacked = Counter(self._writer.documents)
         """Documents by group number that may be in no block."""
@@ -149,11 +153,15 @@ class Index:
         """Known folders of entries, below the home folder."""
         return [folder for state in list(self._groups.values()) for folder in list(state.folders)]
 
-    def compare(self, group: str) -> int:
-        """Compare a group's files with the index; return how many must be read."""
+    def compare(self, group: str, step: Callable[[], None] = lambda: None) -> int:
+        """Compare a group's files with the index; return how many must be read.
+
+        Args:
+            step: called before each few files.
+        """
         state = self._group(group)
         state.is_compared = True  # a folder that appears from now on resets it
-        changed, state.folders = self._writer.changed(group)
+        changed, state.folders = self._writer.changed(group, step)
         waiting = state.fresh if len(changed) <= _MAX_FILES_NOW else state.backlog
         waiting.update(dict.fromkeys(changed))
         self._behind.add(group)
@@ -168,11 +176,12 @@ class Index:
         if self._db.is_gone:
             self._db.rebuild("its file was removed or replaced")
         names = {*groups_of(self._home), *self._db.groups, *self._groups}
-        return sum(self.compare(name) for name in sorted(names))
+        return sum(self.compare(name, self.give_way) for name in sorted(names))
 
     def compare_told(self) -> int:
         """Compare the groups in which a folder appeared or was watched; return how many files must be read."""
-        return sum(self.compare(name) for name in self._unfinished() if not self._groups[name].is_compared)
+        behind = [name for name in self._unfinished() if not self._groups[name].is_compared]
+        return sum(self.compare(name, self.give_way) for name in behind)
 
     @property
     def is_idle(self) -> bool:
@@ -201,6 +210,7 @@ class Index:
         Args:
             is_bulk: leave out files that the next search reads first, such as one that changes with every request.
         """
+        self.give_way()
         for is_new_round in (False, True):
             if is_new_round:  # else ten thousand groups are looked at for each of them
                 groups = list(self._groups.items())
@@ -233,7 +243,9 @@ class Index:
         self._db.drop_blocks(BLOCK_DOCUMENTS)
         for number, count in list(self._unpacked.items()):
             if count >= BLOCK_DOCUMENTS:
-                from honeybadger_host.search.blocks import Blocks  # with numpy
+                # all that a search needs, numpy as well: the first after a start would wait 80 ms for it
+                from honeybadger_host.search import ranking  # noqa: F401
+                from honeybadger_host.search.blocks import Blocks
 
                 if Blocks(self._db, [number]).pack():
                     return True
@@ -260,13 +272,31 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        for _ in range(_MAX_TRIES):
-            generation = self._db.generation
-            is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
-            found = self._corpora.search(group, ask)
-            if generation == self._db.generation:
-                return found, is_complete
+        with self._before_others():
+            for _ in range(_MAX_TRIES):
+                generation = self._db.generation
+                is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
+                found = self._corpora.search(group, ask)
+                if generation == self._db.generation:
+                    return found, is_complete
         raise WorldFailed("the search index is rebuilt again and again")
+
+    @contextmanager
+    def _before_others(self) -> Iterator[None]:
+        """Let background work wait during the block."""
+        with self._searched:
+            self._searches += 1
+        try:
+            yield
+        finally:
+            with self._searched:
+                self._searches -= 1
+                self._searched.notify_all()
+
+    def give_way(self) -> None:
+        """Wait while somebody searches: Python runs one thread at a time, and each switch costs a millisecond."""
+        with self._searched:
+            self._searched.wait_for(lambda: not self._searches, _MAX_PAUSE_SECONDS)
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""

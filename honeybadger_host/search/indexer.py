@@ -358,10 +358,13 @@ class IndexWriter:
         self.documents.clear()
         self._grown.clear()
 
-    def changed(self, group: str) -> tuple[list[str], set[str]]:
+    def changed(self, group: str, step: Callable[[], None]) -> tuple[list[str], set[str]]:
         """Return a group's files that changed or are gone since they were indexed, and the folders of its entries.
 
         Paths are below the home folder.
+
+        Args:
+            step: called before each few files.
         """
         least, most = self._db.span(self._db.group(group))
         counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
@@ -372,6 +375,7 @@ class IndexWriter:
         looked_at = sources(self._home, group, folders)
         query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
         while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
+            step()
             names = [source.file for source, _ in some] if known else []
             indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
             for source, signature in some:

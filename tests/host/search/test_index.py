@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -95,6 +96,21 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert not world.index.work(is_bulk=True)  # one file is left to the search
     assert world.find("badger") == ["e1"]
     assert "groups/main/memory/animals" in world.index.folders
+
+
+def test_a_comparison_waits_while_somebody_searches(world: World) -> None:
+    world.entry("e1", "badger")
+    assert world.find("badger") == ["e1"]
+    comparison = threading.Thread(target=world.index.compare_all)
+
+    def ask(_: Corpus) -> bool:
+        comparison.start()
+        comparison.join(0.05)
+        return comparison.is_alive()
+
+    assert world.index.search("main", ask) == (True, True)
+    comparison.join(10)
+    assert not comparison.is_alive()
 
 
 def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
