@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from honeybadger_host.errors import JournalError
+from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import EditReader, edit_of
 from honeybadger_host.journal.schema import Row
@@ -70,7 +70,7 @@ class EditedNotes:
         if not file.endswith(f"/{MEMORY}"):
             return NOT_EDITED
         last, typed = self._typed.get(file, (0, NOT_EDITED))
-        with contextlib.suppress(JournalError):
+        with contextlib.suppress(HostError):
             if edits := self._reader.edits_of([file], last):
                 typed = with_typed(typed, edits)
                 self._typed[file] = edits[-1].seq, typed

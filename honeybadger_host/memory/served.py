@@ -91,8 +91,9 @@ def keep(db: sqlite3.Connection, served: Served) -> None:
     if db.execute("SELECT 1 FROM stable WHERE hash = ?", (stable_hash,)).fetchone() is None:
         packed = zlib.compress(result["system"][:length].encode(), 1)
         db.execute("INSERT INTO stable VALUES (?, ?)", (stable_hash, packed))
-    packed = zlib.compress(orjson.dumps({**result, "system": result["system"][length:]}), 1)
-    db.execute("INSERT OR IGNORE INTO rest VALUES (?, ?)", (hash_, packed))
+    if db.execute("SELECT 1 FROM rest WHERE hash = ?", (hash_,)).fetchone() is None:
+        packed = zlib.compress(orjson.dumps({**result, "system": result["system"][length:]}), 1)
+        db.execute("INSERT INTO rest VALUES (?, ?)", (hash_, packed))
 
 
 def is_full(db: sqlite3.Connection) -> bool:
