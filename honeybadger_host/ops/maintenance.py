@@ -144,9 +144,13 @@ async def _record_edits(host: Host) -> None:
 
 async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
     """Go through a sweep on a thread, while nobody searches; return its seconds of processor time."""
-    cost, step = 0.0, partial(measured, partial(next, sweep, _DONE))
+    cost = 0.0
+
+    def step() -> tuple[object, float]:
+        host.memory.index.give_way()
+        return measured(partial(next, sweep, _DONE))
+
     while True:
-        await anyio.to_thread.run_sync(host.memory.index.give_way, limiter=limiter)
         found, took = await anyio.to_thread.run_sync(step, limiter=limiter)
         cost += took
         if found is _DONE:
