@@ -75,20 +75,24 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
 
 
 def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
-    """Remove the package from a tool and from the disk; memory stays. Raises `AgentError`."""
+    """Remove the package from a tool and from the disk; memory stays. Raises `AgentError` if it may still run."""
     package, chosen = packages_folder() / tool.name, Path(settings_file(tool.name))
     program = shutil.which(tool.program) if tool.program else None
+    was_there, is_refused = chosen.exists(), False
     for call in tool.remove:
         line = shlex.join([tool.program, *call])
         told(line if program else f"`{tool.program}` is not on the PATH: run this yourself: {line}")
         if program and not is_dry and (why := _call(program, call, package)) is not None:
             told(f"  it says: {why}")
+            is_refused = True
     told(f"{package} and {chosen}: removed; what is remembered stays")
     if is_dry:
         told("nothing was changed (--dry-run)")
         return
     shutil.rmtree(package, ignore_errors=True)
     chosen.unlink(missing_ok=True)
+    if was_there and is_refused:
+        raise AgentError(f"`{tool.program}` may still run its hooks: mend that and uninstall again")
 
 
 def place_for(tool: str, folder: Path) -> dict[str, str]:

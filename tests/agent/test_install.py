@@ -124,6 +124,15 @@ def test_a_missing_or_refusing_tool_changes_nothing(user: User) -> None:
         assert user.says("install", "gemini", *wrong).returncode == 2
 
 
+def test_a_tool_that_refuses_to_remove_it_is_named(user: User) -> None:
+    assert user.says("install", "gemini").returncode == 0
+    Path(f"{user.calls_file}.fails").touch()
+    done = user.says("uninstall", "gemini")
+    assert (done.returncode, "it says: your settings are damaged" in done.stdout) == (1, True)
+    assert "`gemini` may still run its hooks: mend that and uninstall again" in done.stderr
+    assert user.says("uninstall", "gemini").returncode == 0  # nothing of ours is left to go on with
+
+
 def test_settings_are_copied_before_their_first_change(user: User) -> None:
     settings = user.folder / ".claude/settings.json"
     settings.parent.mkdir()
