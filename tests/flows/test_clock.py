@@ -16,6 +16,17 @@ from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 from tests.people import settle
 
 YEAR = 365 * 86_400
+# Each round of housekeeping leaves a point in a file.
+COUNTED = """
+import os
+from honeybadger_host.spool.replies import ReplyRetention
+expire = ReplyRetention.expire
+def counted(self, *given):
+    with open(os.environ["ROUNDS"], "a") as rounds:
+        rounds.write(".")
+    return expire(self, *given)
+ReplyRetention.expire = counted
+"""
 
 
 def _ask_again(sender: RawSender, name: str) -> None:
@@ -35,14 +46,16 @@ def test_receipts_and_replies_survive_clock_changes(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
-    host = make_host(settings, env=clock.env).start()
+    rounds = home / "rounds"
+    host = make_host(settings, env={**clock.env, "ROUNDS": str(rounds)}, source=COUNTED).start()
     ask(stranger, "a")
     for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
         clock.set(seconds)
         _wait_for_jumps(host, number)
         name = f"n{number}"
         ask(stranger, name)
-        time.sleep(0.5)  # some rounds of housekeeping, in which nothing may happen
+        seen = rounds.stat().st_size
+        wait_for(lambda seen=seen: rounds.stat().st_size >= seen + 3, what="two whole rounds")  # type: ignore[misc]
         for earlier in ("a", *(f"n{before}" for before in range(1, number + 1))):
             assert stranger.peek(earlier) is not None
             _ask_again(stranger, earlier)
