@@ -44,7 +44,7 @@ class Recorded:
 
     def write(self, data: bytes, file: str = PERSONA) -> None:
         """Save as a person does."""
-        self.world.save_as_an_editor(data, file)
+        self.world.save(data, file=file)
 
     def save(self, data: bytes, file: str = ENTRY) -> None:
         """Save as the host does, upon what a reader gets."""

@@ -22,7 +22,6 @@ from tests.host.documents.world import World
 
 FILES = ("groups/main/memory/food/tea.json", "groups/main/tasks/news.json", "groups/main/proposals/p1.json")
 MEMBERS = tuple("abcdef")
-told: Counter[str] = Counter()  # what was counted over all lives: saves, and the exceptions
 Value = dict[str, Any]
 
 
@@ -157,7 +156,6 @@ class JsonLives(RuleBasedStateMachine):
             return
         if self.is_saved:
             self._look()
-        told["saves"] += 1
         data = dumped(editor.value)
         if how == "broken" and self.is_there:  # a brace is missing: the last good version is served
             self.world.save(data[:-3], file=self.file)
@@ -168,7 +166,6 @@ class JsonLives(RuleBasedStateMachine):
         self.world.save(data, in_place=how == "in place", file=self.file)
         self.is_saved = True
         if data in self.versions:
-            told["an older text saved"] += 1
             self._look()
             self._take(self.path.read_bytes())
         else:
@@ -231,7 +228,6 @@ class JsonLives(RuleBasedStateMachine):
         assert all(thing in self.deleted for thing in risen), f"never there: {risen - self.deleted.keys()}"
         assert all(self.deleted[thing] <= self.young_seconds for thing in risen), f"came back: {risen}"
         if risen:
-            told["the newest deleted together with another edit"] += 1
             self._take(data)
 
 

@@ -22,7 +22,6 @@ LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20
 HOUR = 3600.0
 SAVED_AGAIN_SECONDS = 60.0
 _IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
-told: Counter[str] = Counter()  # what was counted over all lives: notes, saves, and the exceptions
 
 
 @dataclass
@@ -95,7 +94,6 @@ class Lives(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def add(self, count: int) -> None:
-        told["notes"] += count
         things = [self._new("- n") for _ in range(count)]
         self.world.add(*(thing[2:].decode() for thing in things))
         self.wanted |= {*things}
@@ -105,7 +103,6 @@ class Lives(RuleBasedStateMachine):
     def killed_behind_a_commit(self, is_written: bool, torn: int) -> None:
         """The host is killed before, while or after it writes a note."""
         thing = self._new("- n")
-        told["notes"] += 1
         was_there = self.world.path.exists()
         rows = self.world.commit(Added.of("note", "main", note(thing[2:].decode())))
         self.prefixes.add(bytes(self.world.documents.in_use.load("groups/main/MEMORY.md").text) + rows[0].data)
@@ -173,7 +170,6 @@ class Lives(RuleBasedStateMachine):
         editor = self.editors[who]
         if editor.buffer is None or (self.is_saved and not self._looked()):
             return
-        told["saves"] += 1
         if how == "slowly":
             with self.world.path.open("wb", buffering=0) as file:
                 file.write(editor.buffer[: len(editor.buffer) // 2])
@@ -187,7 +183,6 @@ class Lives(RuleBasedStateMachine):
         self.saved[editor.buffer] = self.now()
         is_crossed = editor.deleted and self.editors[1 - who].deleted_at > editor.read_at
         if is_older or is_crossed:  # who of two people took out what cannot be told
-            told["an older text saved" if is_older else "two people deleted at once"] += 1
             self._look()
             if is_crossed:
                 notes = {thing for thing in self.wanted - editor.deleted if thing.startswith(b"- n")}
@@ -210,7 +205,6 @@ class Lives(RuleBasedStateMachine):
         old = self.versions[at % len(self.versions)]
         if not self.world.path.exists() or not old or old in self.saved:
             return
-        told["an older text saved"] += 1
         self.saved[old] = self.now()
         self.world.path.unlink()
         late = self._new("- n")
@@ -268,7 +262,6 @@ class Lives(RuleBasedStateMachine):
         risen = {thing for thing in self.deleted if there[thing]}
         assert not {thing for thing in risen if self.deleted[thing] > self.young_seconds}, f"came back: {risen}"
         for thing in risen:
-            told["the newest deleted together with another edit"] += 1
             del self.deleted[thing]
             self.wanted.add(thing)
         assert self.world.documents.current("groups/main/MEMORY.md") in (self.world.text, None)

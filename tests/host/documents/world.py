@@ -133,22 +133,13 @@ class World:
     def read(self, file: str = MEMORY) -> bytes:
         return (self.home / file).read_bytes()
 
-    def save_as_an_editor(self, data: bytes, file: str) -> None:
-        """A new file under the old name."""
-        path = self.home / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_name("saved.tmp").write_bytes(data)
-        path.with_name("saved.tmp").rename(path)
-        os.utime(path, (self.wall(), self.wall()))
-
     def save(self, text: bytes, *, in_place: bool = False, file: str = MEMORY) -> None:
-        """Save as an editor does, at the time of the tests' clock."""
-        if not in_place:
-            self.save_as_an_editor(text, file)
-            return
+        """Save as an editor does, at the time of the tests' clock: a new file under the old name, or in place."""
         path = self.home / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text)
+        written = path if in_place else path.with_name("saved.tmp")
+        written.write_bytes(text)
+        written.rename(path)
         os.utime(path, (self.wall(), self.wall()))
 
     def edits(self) -> Iterator[Edit]:
