@@ -42,18 +42,6 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         make_home(tmp_path / "home")
 
 
-@pytest.mark.parametrize("what", ["nothing", "a file", "an empty folder"])
-def test_what_is_no_home_is_neither_served_nor_filled(tmp_path: Path, what: str) -> None:
-    home = tmp_path / "home"
-    if what == "a file":
-        home.write_text("x")
-    elif what == "an empty folder":
-        home.mkdir()
-    with pytest.raises(HomeError, match="honeybadger-host init"):
-        check_home(home)
-    assert not home.is_dir() or os.listdir(home) == []
-
-
 def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:
     HomeLock(home).release()
     done = threading.Event()

@@ -64,12 +64,6 @@ def test_an_entry_is_found_by_its_names_too() -> None:
     assert piece.known_by == "lives in chicago"
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"content": " "}', b'{"content": 3}', b"\xff"])
-def test_a_malformed_file_is_unsearchable(data: bytes) -> None:
-    with pytest.raises(Unsearchable):
-        pieces_of(Source(ENTRY, "entry", "main"), data, SIGNATURE)
-
-
 def test_each_note_is_a_piece_with_author_and_time() -> None:
     data = b"# What we know\n" + b"".join(
         render_note(content, section, "bee", AT).data
