@@ -15,7 +15,7 @@ from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolC
 from honeybadger_agent.models.offline import OfflineModel, fact_in, reply
 from honeybadger_agent.tools import parsed
 from honeybadger_agent.turn.orchestrator import AgentTurn, TurnLimits, TurnOutcome, arguments_of
-from honeybadger_agent.turn.prompt import AgentRequest, prompt_of
+from honeybadger_agent.turn.prompt import prompt_of
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import REQUEST_TYPES
 from tests.hosting import RawSender
@@ -42,9 +42,9 @@ async def say(asker: RawSender, message: str, *, session: str = "main") -> TurnO
 
     async def keep(_: ModelSaid) -> None: ...
 
-    request = AgentRequest(asker.group, "ada", session, message, context.system, tools.specs)
+    prompt = prompt_of(message, context.system, tools.specs, f"`ada` in the session `{session}`")
     turn = AgentTurn(OfflineModel(), tools, TurnLimits(), Silent(), keep)
-    outcome = await turn.run(prompt_of(request))
+    outcome = await turn.run(prompt)
     await client.append_turn("assistant", outcome.text)
     return outcome
 

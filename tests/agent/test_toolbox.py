@@ -9,10 +9,10 @@ import pytest
 
 from honeybadger_agent import Client
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.models.model import MAX_SUMMARY_CHARACTERS, ToolCall
+from honeybadger_agent.models.model import MAX_SUMMARY_CHARACTERS, ToolCall, one_line
 from honeybadger_agent.tools import tool_names
 from honeybadger_agent.turn.orchestrator import Toolbox
-from honeybadger_agent.turn.toolbox import MemoryTools, one_line, specs_of
+from honeybadger_agent.turn.toolbox import MemoryTools, specs_of
 from tests.agent.mcp_story import story
 from tests.hosting import RawSender
 
