@@ -12,7 +12,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_agent.wording import MAX_NAMED, count_of
+from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, some_of, tell
 from honeybadger_host.errors import HostError, NotFound
@@ -253,25 +253,21 @@ def forget(
     asked_in = inbox_group(folder) if is_shared else group
     payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
     result = asked_of(call, folder, asked_in, "forget", payload)
-    would_go = _would_go(folder, group, wanted) if dry_run and not as_json else ()
+    would_go = _would_go(journal_of(folder), result) if dry_run and not as_json else ()
     tell(result, [*_forgotten(result), *would_go], as_json=as_json)
     if result["left"]:
         raise SystemExit(1)
 
 
-def _would_go(folder: Path, group: str, wanted: Mapping[str, str | None]) -> Iterator[str]:
+def _would_go(journal: Path, result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
-    from honeybadger_agent.wire import Forget
-    from honeybadger_host.journal.forgetting import find
     from honeybadger_host.journal.reader import read_change
-    from honeybadger_host.ops.forget_plan import plan_of
 
-    journal = journal_of(folder)
-    found = sorted(find(journal, plan_of(folder, journal, group, Forget.model_validate(wanted))).rows, reverse=True)
-    read = (read_change(journal, seq) for seq in found[:MAX_NAMED])
+    read = (read_change(journal, seq) for seq in result["newest"])
     yield from _lines_of([row for row in read if row is not None])
-    if len(found) > MAX_NAMED:
-        yield f"{len(found) - MAX_NAMED} older changes"
+    older = sum(result["changes"].values()) + result["edits"] - len(result["newest"])
+    if older:
+        yield count_of(older, "older change")
 
 
 def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:

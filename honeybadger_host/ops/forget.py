@@ -25,6 +25,7 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS, new_id
 from honeybadger_agent.wire import Forget, Wire
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.documents.projections import Documents
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
@@ -172,10 +173,12 @@ class Forgetter:
     async def _looked(self, plan: Forgetting) -> dict[str, Any]:
         """Return a report of what would be removed."""
         done = Forgotten()
-        done.add(await self._read(find, self._journal.path, plan))
+        found = await self._read(find, self._journal.path, plan)
+        done.add(found)
         done.files.update(await self._read(self._files_with, plan))
         done.removed.update(await self._read(partial(remove_quotes, is_dry=True), self._home, plan))
-        return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
+        newest = sorted(found.rows, reverse=True)[:MAX_NAMED]
+        return {**await self._result(done.counted(Phrases(()))), "dry_run": True, "newest": newest}
 
     async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:
         backups = await self._read(backups_in, self._home)
