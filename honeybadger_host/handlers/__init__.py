@@ -17,7 +17,7 @@ from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.context.recall import ContextRecall
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps, QueryHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps
 from honeybadger_host.handlers import (
     conversation,
     delegation,
@@ -30,7 +30,7 @@ from honeybadger_host.handlers import (
     tasks,
     undo,
 )
-from honeybadger_host.handlers.context import ContextHandler
+from honeybadger_host.handlers.context import get_context
 from honeybadger_host.handlers.entries import changing_many, editing, listing, saving, superseding
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Screen
@@ -120,7 +120,7 @@ def build_table(
         dependencies.watermarks,
     )
     earlier = EarlierContexts(journal.path, dependencies.ledger)
-    context = ContextHandler(maker, runtime.agents.identity_of, dependencies.written_seq, journal.has_changed, earlier)
+    context = get_context(maker, runtime.agents.identity_of, dependencies.written_seq, journal.has_changed, earlier)
 
     def is_agent(sender: str) -> bool:
         return sender in runtime.agents.current
@@ -161,8 +161,8 @@ def build_table(
         "archive_memory": superseding.archive_memory(places),
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,
-        "get_context": QueryHandler(context.answer),
-        "preview_context": QueryHandler(context.answer),
+        "get_context": context,
+        "preview_context": context,
         "get_memory": saving.get_memory(dependencies.entry_files, dependencies.index),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
         "list_memory_categories": saving.list_memory_categories(dependencies.entry_files),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +11,7 @@ from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
 from honeybadger_host.agents import NOBODY, Identity
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, Question, result_of
-from honeybadger_host.handler_kinds import Answer, Asked
+from honeybadger_host.handler_kinds import Answer, Asked, QueryHandler
 from honeybadger_host.memory.served import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -20,9 +19,14 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 _MAX_ATTEMPTS: Final = 3  # how often a context is made at most, if its group is written to meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class ContextHandler:
-    """Answers `get_context` and `preview_context`.
+def get_context(
+    maker: ContextMaker,
+    identity_of: Callable[[str], Identity],
+    written_seq: Callable[[], int],
+    has_changed: Callable[[Collection[str], int], bool],
+    earlier: EarlierContexts,
+) -> QueryHandler:
+    """Return the handler of `get_context` and `preview_context`.
 
     Args:
         maker: makes contexts of the present memory.
@@ -31,30 +35,24 @@ class ContextHandler:
         has_changed: whether some groups were written to after a change of this number.
     """
 
-    maker: ContextMaker
-    identity_of: Callable[[str], Identity]
-    written_seq: Callable[[], int]
-    has_changed: Callable[[Collection[str], int], bool]
-    earlier: EarlierContexts
-
-    def answer(self, asked: Asked, now: datetime) -> Answer:
+    def answer(asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
         payload: GetContext = asked.payload
         now = to_milliseconds(now)  # the precision of everything that is kept
         group = asked.group
         tokens = None if payload.message is None else estimate_tokens(payload.message)
-        budget = _budget_of(payload, self.maker.settings.context.budget_tokens, tokens or 0)
+        budget = _budget_of(payload, maker.settings.context.budget_tokens, tokens or 0)
         question = Question(
             group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts
         )
-        identity = self._identity(asked, payload)
+        identity = _identity(asked, payload)
         if payload.as_of is not None:
             sender = payload.agent if isinstance(payload, PreviewContext) else asked.sender
-            return Answer(self.earlier.answer(question, payload.as_of, sender, now))
+            return Answer(earlier.answer(question, payload.as_of, sender, now))
         for _ in range(_MAX_ATTEMPTS):
-            seq = self.written_seq()
-            made = self.maker.make(question, identity, now)
-            if not self.has_changed((group, GLOBAL_GROUP), seq):
+            seq = written_seq()
+            made = maker.make(question, identity, now)
+            if not has_changed((group, GLOBAL_GROUP), seq):
                 break
         result = result_of(made, seq)
         at = round(now.timestamp() * 1000)
@@ -62,16 +60,18 @@ class ContextHandler:
         messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
         return Answer({**result, "messages": messages}, None if isinstance(payload, PreviewContext) else served)
 
-    def _identity(self, asked: Asked, payload: GetContext) -> Identity:
+    def _identity(asked: Asked, payload: GetContext) -> Identity:
         """Return the agent that the context is for, or `NOBODY`. Raises Refusal if there is no such agent."""
         if not isinstance(payload, PreviewContext):
-            return self.identity_of(asked.sender)
+            return identity_of(asked.sender)
         if payload.agent is None:
             return NOBODY
-        if (identity := self.identity_of(payload.agent)) == NOBODY:
+        if (identity := identity_of(payload.agent)) == NOBODY:
             why = f"there is no agent {payload.agent!r}: `honeybadger-host status --json` lists them"
             raise Refusal("not_found", why, field="payload.agent")
         return identity
+
+    return QueryHandler(answer)
 
 
 def _budget_of(payload: GetContext, default_tokens: int, message_tokens: int) -> int:
