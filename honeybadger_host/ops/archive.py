@@ -28,6 +28,8 @@ from honeybadger_host.files.safe_files import closing_fd, open_new, printable, r
 
 FORMAT: Final = 1
 MAX_DEPTH: Final = 64  # folders within each other
+_MAX_RATIO: Final = 250  # of unpacked to packed bytes; see `most_unpacked`
+_ALWAYS_ALLOWED_BYTES: Final = 64 << 20
 MANIFEST: Final = "manifest.json"
 # Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
 PARTS: Final = ("data", "groups", "AGENT.md", "config")
@@ -172,6 +174,11 @@ def unpack(archive: Path, to: Path) -> Manifest:
     if manifest.journal is not None and JOURNAL_FILE not in seen:
         raise ArchiveDamaged(archive, f"{JOURNAL_FILE} is missing")
     return manifest
+
+
+def most_unpacked(packed: int) -> int:
+    """Return the number of bytes that an archive of this size, which nobody vouches for, may unpack to."""
+    return max(_ALWAYS_ALLOWED_BYTES, packed * _MAX_RATIO)
 
 
 def members(archive: Path, max_bytes: int = sys.maxsize) -> Iterator[tuple[str, IO[bytes] | None]]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import orjson
 
@@ -22,7 +23,7 @@ from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, read_holder, single_files_of
-from honeybadger_host.files.safe_files import make_folders, sync_all
+from honeybadger_host.files.safe_files import make_folders, open_new, sync_all
 from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting, read_tombstones
 from honeybadger_host.journal.journal import Journal
@@ -30,12 +31,13 @@ from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import size_and_digest
+from honeybadger_host.ops.archive import BROKEN, MAX_DEPTH, members, most_unpacked, size_and_digest
 from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,
     JOURNAL,
+    LISTS,
     MANIFEST,
     RECALLED,
     RECEIPTS,
@@ -57,10 +59,10 @@ from honeybadger_host.transfer.places import (
     file_of,
     files_below,
     finish_loading,
+    is_plain,
     is_template,
     staged_file,
 )
-from honeybadger_host.transfer.unpacking import unpack_export
 
 _UNPACKED: Final = ".export"
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -107,7 +109,7 @@ def load_export(
             if not source.is_dir():
                 folder = home / "data" / STAGING / _UNPACKED
                 make_folders(folder)
-                unpack_export(source, folder)
+                _unpack(source, folder)
             loader = _Loader(home, group, folder, shared)
             loader.check_empty()
             return loader.check() if is_dry else loader.load()
@@ -115,6 +117,38 @@ def load_export(
             raise HostError(f"cannot write {error.filename}: {error.strerror}; nothing was changed") from None
         finally:
             finish_loading(home)
+
+
+def _unpack(archive: Path, to: Path) -> None:
+    """Unpack an archive that nobody vouches for into an empty folder: no links, devices or paths that lead out.
+
+    Raises HostError.
+    """
+    try:
+        for name, content in members(archive, most_unpacked(archive.stat().st_size)):
+            _unpack_one(name, content, to)
+    except FileNotFoundError:
+        raise HostError(f"there is no {archive}") from None
+    except BROKEN as error:
+        raise ExportDamaged(str(error)) from None
+    except OSError as error:
+        raise HostError(f"cannot unpack {archive}: {error.strerror}; nothing was changed") from None
+
+
+def _unpack_one(name: str, content: IO[bytes] | None, to: Path) -> None:
+    first, *rest = name.split("/")
+    is_known = (first in (MANIFEST, *LISTS) and not rest) or first == CONTENT
+    if not is_known or len(rest) > MAX_DEPTH or not all(map(is_plain, rest)):
+        raise ExportDamaged(f"{name!a} is not a name of an export")
+    target = to / name
+    if content is None:
+        make_folders(target)
+        return
+    make_folders(target.parent)
+    if os.path.lexists(target):
+        raise ExportDamaged(f"{name!a} is in it twice")
+    with open(open_new(target), "wb") as out:
+        shutil.copyfileobj(content, out)
 
 
 @contextmanager

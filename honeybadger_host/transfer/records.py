@@ -15,8 +15,8 @@ from typing import IO, TypeAlias
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import NotRegular, kind_of, open_plain
+from honeybadger_host.ops.archive import most_unpacked
 from honeybadger_host.text.time_stamps import time_in
-from honeybadger_host.transfer.unpacking import most_unpacked
 
 
 @dataclass(frozen=True, slots=True)
