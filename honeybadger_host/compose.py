@@ -179,7 +179,7 @@ def _put_together(
         models.open,
         is_ours=lambda group, agent: _is_ours(senders, group, agent),
         look_into=lambda folder: pipeline.look_into(folder),
-        stop=lambda stop: pipeline.turn_queue.stop_turn(stop),
+        stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
     )
     tasks = TaskDependencies(
         home,

@@ -105,24 +105,6 @@ class WaitingHandler:
 Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    """A request to stop a turn.
-
-    Args:
-        sender: only a turn of this sender; None: of any.
-        turn: the turn's id; None: the running one.
-        session: without `turn`: only a turn of this session; None: of any.
-        by: the requester.
-    """
-
-    group: str
-    sender: str | None
-    turn: str | None
-    session: str | None
-    by: str
-
-
 @dataclass(slots=True)
 class Stop:
     """The way to end a turn early.

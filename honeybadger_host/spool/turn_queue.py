@@ -16,9 +16,9 @@ import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_agent.wire import Refusal, StopResult, dump_error
+from honeybadger_agent.wire import Refusal, StopResult, StopTurn, dump_error
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Stop, StopAsked, TurnHandler, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Stop, TurnHandler, TurnUnderWay
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import TurnKey, turn_name
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
@@ -147,33 +147,45 @@ class TurnQueue:
         if self._is_stopping and not self._lanes:
             self.ended.set()
 
-    async def stop_turn(self, stop: StopAsked) -> StopResult:
-        """End a turn and wait until it is answered. Raises Refusal if there is no such turn, or it takes too long."""
-        running = self._lanes.get(stop.group)
+    async def stop_turn(self, asked: Asked, sender: str | None, session: str | None) -> StopResult:
+        """End a turn and wait until it is answered. Raises Refusal if there is no such turn, or it takes too long.
+
+        Args:
+            asked: a request of the type `stop_turn`.
+            sender: only a turn of this sender; None: of any.
+            session: if the request names no turn, only a turn of this session; None: of any.
+        """
+        payload: StopTurn = asked.payload
+        running = self._lanes.get(asked.group)
         if (
             running is not None
-            and stop.sender in (None, running.asked.sender)
-            and stop.turn in (None, running.asked.request_id)
-            and (stop.turn is not None or stop.session in (None, running.asked.session))
+            and sender in (None, running.asked.sender)
+            and payload.turn in (None, running.asked.request_id)
+            and (payload.turn is not None or session in (None, running.asked.session))
         ):
-            running.stop.ask(stop.by)
+            running.stop.ask(asked.sender)
             with anyio.move_on_after(_STOP_SECONDS):
                 await running.left.wait()
             if not running.left.is_set():
                 raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
             state: Literal["stopped", "finished"] = "stopped" if running.answering.cancelled_caught else "finished"
-            log.info("turn.stopped", group=stop.group, id=running.asked.request_id, by=stop.by, state=state)
+            log.info("turn.stopped", group=asked.group, id=running.asked.request_id, by=asked.sender, state=state)
             return StopResult(turn=running.asked.request_id, state=state)
-        if stop.turn is None:
+        if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
         for inbox in self._spool.inboxes.values():
-            is_meant = inbox.is_turns and inbox.group == stop.group and stop.sender in (None, inbox.sender)
-            if is_meant and await self._take_back(inbox, stop.turn, stop.by):
+            is_meant = inbox.is_turns and inbox.group == asked.group and sender in (None, inbox.sender)
+            if is_meant and await self._take_back(inbox, payload.turn, asked.sender):
                 log.info(
-                    "turn.stopped", group=inbox.group, sender=inbox.sender, id=stop.turn, by=stop.by, state="taken_back"
+                    "turn.stopped",
+                    group=inbox.group,
+                    sender=inbox.sender,
+                    id=payload.turn,
+                    by=asked.sender,
+                    state="taken_back",
                 )
-                return StopResult(turn=stop.turn, state="taken_back")
-        why = f"no turn {stop.turn} waits or runs here: it was answered, taken back, or never sent"
+                return StopResult(turn=payload.turn, state="taken_back")
+        why = f"no turn {payload.turn} waits or runs here: it was answered, taken back, or never sent"
         raise Refusal("not_found", why, field="payload.turn")
 
     async def _take_back(self, inbox: Inbox, request: str, by: str) -> bool:

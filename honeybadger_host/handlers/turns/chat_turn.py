@@ -37,7 +37,6 @@ from honeybadger_host.handler_kinds import (
     ChangeHandler,
     Keeps,
     Outcome,
-    StopAsked,
     TurnHandler,
     TurnUnderWay,
     WaitingHandler,
@@ -60,7 +59,8 @@ _TOOL_SECONDS: Final = 60.0
 _LIMIT_FACTOR: Final = 2
 
 
-StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]
+# (`stop_turn`, only of this sender, of this session; None: of any) -> its answer; see `TurnQueue.stop_turn`
+StopATurn: TypeAlias = Callable[[Asked, str | None, str | None], Coroutine[Any, Any, StopResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class AgentRuntime:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
         is_ours: (group, agent) -> whether the host may write into that agent's inbox.
         look_into: called with a sender's folder after a request came there; any thread.
-        stop: ends a turn; see `TurnQueue.stop_turn`.
+        stop: ends a turn.
         under_way: the turns that run.
     """
 
@@ -344,14 +344,8 @@ def stop_turn(stop: StopATurn, keep: Keeps) -> WaitingHandler:
         is_operator = asked.sender == OPERATOR
         if payload.sender not in (None, asked.sender) and not is_operator:
             raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
-        wanted = StopAsked(
-            asked.group,
-            payload.sender if is_operator else asked.sender,
-            payload.turn,
-            session=None if is_operator else asked.session,
-            by=asked.sender,
-        )
-        result = (await stop(wanted)).model_dump()
+        sender = payload.sender if is_operator else asked.sender
+        result = (await stop(asked, sender, None if is_operator else asked.session)).model_dump()
         await keep(asked, result)
         return result
 
