@@ -40,7 +40,8 @@ from honeybadger_host.files.home import (
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
-from honeybadger_host.handlers.entries.superseding import EditedEntries, Superseding
+from honeybadger_host.handlers.entries.places import EntryPlaces
+from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
@@ -224,6 +225,7 @@ def _put_together(
         change=pipeline.change,
     )
     forgetter = Forgetter(memory, documents, pipeline, changed=changed)
+    places = EntryPlaces(memory.entry_files, memory.whole_files, memory.index.lookups)
     return Host(
         home=home,
         settings=settings,
@@ -233,7 +235,7 @@ def _put_together(
         memory=memory,
         group_folders=group_folders,
         changed_files=changed_files,
-        edited_entries=EditedEntries(Superseding(memory.entry_files, memory.whole_files), pipeline.change),
+        edited_entries=EditedEntries(places, pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,

@@ -22,7 +22,7 @@ from honeybadger_host.handlers.entries.answers import (
     shown,
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces
-from honeybadger_host.handlers.entries.superseding import Superseding
+from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
@@ -62,7 +62,7 @@ class _Edit:
 
 def edit_memory(places: EntryPlaces, screen: Screen, is_agent: Callable[[str], bool]) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
-    editing = _Editing(places, screen, is_agent, Superseding(places.entries, places.files))
+    editing = _Editing(places, screen, is_agent)
     return ChangeHandler(editing.decide, editing.prepare)
 
 
@@ -73,7 +73,6 @@ class _Editing:
     places: EntryPlaces
     screen: Screen
     is_agent: Callable[[str], bool]
-    superseding: Superseding
 
     def prepare(self, asked: Asked) -> _Edit:
         """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
@@ -97,7 +96,7 @@ class _Editing:
                 places += self._places(asked.group, before.id, *bound_for)
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=self.is_agent(asked.sender))
         valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
-        gone = self.superseding.prepare(asked.group, payload.supersedes or ())
+        gone = load_superseded(self.places, asked.group, payload.supersedes or ())
         return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
     def _now_in(self, group: str, id_: str) -> Entry | None:
@@ -142,7 +141,7 @@ class _Editing:
                 FileRemoved(asked.group, "entry", file, data),
                 FileWritten(asked.group, "entry", place, written, None),
             )
-        changes += self.superseding.changes(asked.group, after, payload.supersedes or (), edit.gone, existed=True)
+        changes += superseded(self.places, asked.group, after, payload.supersedes or (), edit.gone, existed=True)
         return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:

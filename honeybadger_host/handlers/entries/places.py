@@ -12,6 +12,7 @@ from honeybadger_host.handlers.entries.answers import parsed, the_one
 from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, memory_folder, named_id
 from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.memory.markdown.archive import archived_file
 from honeybadger_host.search.lookups import Lookups
 
 
@@ -83,6 +84,14 @@ class EntryPlaces:
             yield file
         for file, _ in salted(place, self.files.load):
             yield file
+
+    def load(self, group: str, id_: str) -> list[str]:
+        """Load the files of an id, and their places in the archive; return the files. Raises WorldFailed."""
+        found = self.entries.find(group, id_)
+        for file in found:
+            self.files.load(file)
+            self.files.load(archived_file(file))
+        return found
 
     def free(self, places: Iterable[str], category: str, name: str) -> str:
         """Return the first of `places` that is free, see `named`. Raises Refusal if an entry has the name."""

@@ -32,7 +32,7 @@ from honeybadger_host.handlers.entries.answers import (
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces, first_free, named_entry
 from honeybadger_host.handlers.entries.similar import Similar
-from honeybadger_host.handlers.entries.superseding import Superseding
+from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
@@ -76,7 +76,7 @@ def save_memory(
     Args:
         is_agent: whether a sender is an agent of this home.
     """
-    superseding, similar = Superseding(places.entries, places.files), Similar(index)
+    similar = Similar(index)
 
     def prepare(asked: Asked) -> _Said:
         payload: SaveMemory = asked.payload
@@ -91,7 +91,7 @@ def save_memory(
         )
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
         valid_until = read_valid_until(payload.valid_until)
-        gone = superseding.prepare(asked.group, payload.supersedes or ())
+        gone = load_superseded(places, asked.group, payload.supersedes or ())
         return _Said(
             content,
             texts,
@@ -111,18 +111,18 @@ def save_memory(
                 file, data, before = held
                 check_version(name, asked.payload.expected_version, data)
                 entry = _in_place_of(before, _entry_of(asked, said, file, now), asked.payload)
-                return _saved(superseding, asked, said, entry, file, data)
+                return _saved(places, asked, said, entry, file, data)
             check_version(name, asked.payload.expected_version, None)
             file = places.free(said.files, said.category, name)
-            return _saved(superseding, asked, said, _entry_of(asked, said, file, now), file, None)
+            return _saved(places, asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = folded(said.content)
         free, standing = places.look_at(said.files)
         for file, data, entry in standing:
             if folded(entry.content) == normalised:
                 entry = reinforce(entry, _entry_of(asked, said, file, now))
-                return _saved(superseding, asked, said, entry, file, data)
+                return _saved(places, asked, said, entry, file, data)
         place = first_free(free)
-        return _saved(superseding, asked, said, _entry_of(asked, said, place, now), place, None)
+        return _saved(places, asked, said, _entry_of(asked, said, place, now), place, None)
 
     return ChangeHandler(decide, prepare)
 
@@ -137,8 +137,7 @@ def delete_memory(places: EntryPlaces) -> ChangeHandler[tuple[str, tuple[str, ..
         if payload.name is not None:
             category = places.entries.place(asked.group, payload.category or GENERAL, is_new=False)
             return category, tuple(places.named(asked.group, category, payload.name))
-        for file in places.entries.find(asked.group, payload.id or ""):
-            places.files.load(file)
+        places.load(asked.group, payload.id or "")
         return "", ()
 
     def decide(asked: Asked, prepared: tuple[str, tuple[str, ...]], now: datetime) -> Outcome:
@@ -263,12 +262,10 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
     return with_origin(before, replaced, entry.origin, is_claimed=payload.origin is not None)
 
 
-def _saved(
-    superseding: Superseding, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None
-) -> Outcome:
+def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
     """Return the outcome of a save. Raises Refusal if the entry would become too large."""
     ids: Sequence[str] = asked.payload.supersedes or ()
-    archived = superseding.changes(asked.group, entry, ids, said.gone, existed=replaces is not None)
+    archived = superseded(places, asked.group, entry, ids, said.gone, existed=replaces is not None)
     data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
         if size > MAX_TAGS:

@@ -20,7 +20,7 @@ from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
-from honeybadger_host.journal.changes import Change, WholeFiles
+from honeybadger_host.journal.changes import Change
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
@@ -32,84 +32,78 @@ log = structlog.get_logger()
 _FIELD: Final = "payload.supersedes"
 
 
-@dataclass(frozen=True, slots=True)
-class Superseding:
-    """Moves entries to the archive when another takes their place."""
+def load_superseded(places: EntryPlaces, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
+    """Load entries and their places in the archive; return missing id -> why, or the id of its successor.
 
-    entries: EntryFiles
-    files: WholeFiles
+    Raises WorldFailed.
+    """
+    return {id_: _gone(places.entries, group, id_) for id_ in ids if not places.load(group, id_)}
 
-    def prepare(self, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
-        """Load entries and their places in the archive; return missing id -> why, or the id of its successor.
 
-        Raises WorldFailed.
-        """
-        gone: dict[str, Refusal | str] = {}
-        for id_ in ids:
-            found = self.entries.find(group, id_)
-            for file in found:
-                self.files.load(file)
-                self.files.load(archived_file(file))
-            if not found:
-                gone[id_] = self._gone(group, id_)
+def _gone(entries: EntryFiles, group: str, id_: str) -> Refusal | str:
+    for file in entries.find(archive_of(group), id_):
+        with contextlib.suppress(ValueError):  # it was logged
+            entry = entries.parse(file, entries.read(file) or b"")
+            if entry.standing.superseded_by is not None:
+                return entry.standing.superseded_by
+        return Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
+    if entries.find(GLOBAL_GROUP, id_):
+        why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
+        return Refusal("forbidden", why, field=_FIELD)
+    return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
+
+
+def superseded(
+    places: EntryPlaces,
+    group: str,
+    entry: Entry,
+    ids: Sequence[str],
+    gone: Mapping[str, Refusal | str],
+    *,
+    existed: bool,
+) -> tuple[Change, ...]:
+    """Return the changes that move entries to the archive. Raises Refusal if one cannot be superseded.
+
+    Args:
+        entry: the entry that takes their place.
+        gone: see `load_superseded`.
+        existed: whether `entry` existed before.
+    """
+    files = places.files
+    changes: list[Change] = []
+    for id_ in ids:
+        if id_ == entry.id:
+            raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
+        found = files.named(memory_folder(group), f"{id_}.json")
+        if not found and gone.get(id_) == entry.id:
+            continue  # it was done before
+        if len(found) != 1:
+            raise _refusal(id_, found, gone.get(id_))
+        (file,) = found
+        data = files.view(file)
+        assert data is not None  # noqa: S101  `named` returns existing entries
+        try:
+            old = places.entries.parse(file, data)
+            held = files.view(archived_file(file))
+        except ValueError as error:
+            raise Refusal("conflict", f"{id_} is not an entry: {error}; mend or remove it", field=_FIELD) from None
+        except KeyError:  # it came with this batch
+            raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again") from None
+        if existed and entry.id in old.standing.supersedes:
+            why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
+            raise Refusal("conflict", why, field=_FIELD)
+        changes += archive_entry(group, file, old, data, held, by=entry.id)
+    return tuple(changes)
+
+
+def _refusal(id_: str, found: Sequence[str], gone: Refusal | str | None) -> Refusal:
+    if isinstance(gone, Refusal):
         return gone
-
-    def _gone(self, group: str, id_: str) -> Refusal | str:
-        for file in self.entries.find(archive_of(group), id_):
-            with contextlib.suppress(ValueError):  # it was logged
-                entry = self.entries.parse(file, self.entries.read(file) or b"")
-                if entry.standing.superseded_by is not None:
-                    return entry.standing.superseded_by
-            return Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
-        if self.entries.find(GLOBAL_GROUP, id_):
-            why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
-            return Refusal("forbidden", why, field=_FIELD)
+    if gone is not None:
+        return Refusal("conflict", f"entry {id_} was superseded by {gone}: name that one", field=_FIELD)
+    if not found:  # this batch removed it
         return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
-
-    def changes(
-        self, group: str, entry: Entry, ids: Sequence[str], gone: Mapping[str, Refusal | str], *, existed: bool
-    ) -> tuple[Change, ...]:
-        """Return the changes that move entries to the archive. Raises Refusal if one cannot be superseded.
-
-        Args:
-            entry: the entry that takes their place.
-            gone: see `prepare`.
-            existed: whether `entry` existed before.
-        """
-        changes: list[Change] = []
-        for id_ in ids:
-            if id_ == entry.id:
-                raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
-            found = self.files.named(memory_folder(group), f"{id_}.json")
-            if not found and gone.get(id_) == entry.id:
-                continue  # it was done before
-            if len(found) != 1:
-                raise self._refusal(id_, found, gone.get(id_))
-            (file,) = found
-            data = self.files.view(file)
-            assert data is not None  # noqa: S101  `named` returns existing entries
-            try:
-                old = self.entries.parse(file, data)
-                held = self.files.view(archived_file(file))
-            except ValueError as error:
-                raise Refusal("conflict", f"{id_} is not an entry: {error}; mend or remove it", field=_FIELD) from None
-            except KeyError:  # it came with this batch
-                raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again") from None
-            if existed and entry.id in old.standing.supersedes:
-                why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
-                raise Refusal("conflict", why, field=_FIELD)
-            changes += archive_entry(group, file, old, data, held, by=entry.id)
-        return tuple(changes)
-
-    @staticmethod
-    def _refusal(id_: str, found: Sequence[str], gone: Refusal | str | None) -> Refusal:
-        if isinstance(gone, Refusal):
-            return gone
-        if gone is not None:
-            return Refusal("conflict", f"entry {id_} was superseded by {gone}: name that one", field=_FIELD)
-        if not found:  # this batch removed it
-            return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
-        return Refusal("conflict", f"{id_} is the id of {len(found)} files: rename or remove one", field=_FIELD)
+    return Refusal("conflict", f"{id_} is the id of {len(found)} files: rename or remove one", field=_FIELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +114,7 @@ class EditedEntries:
         change: see `Pipeline.change`.
     """
 
-    superseding: Superseding
+    places: EntryPlaces
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
 
     async def follow(self, saves: Iterable[Found]) -> None:
@@ -143,7 +137,7 @@ class EditedEntries:
         with contextlib.suppress(ValueError):
             before = parse_entry(saved.newest, saved.file).standing.supersedes
         try:
-            entry = self.superseding.entries.parse(saved.file, saved.data)
+            entry = self.places.entries.parse(saved.file, saved.data)
         except ValueError:
             return None
         ids = [id_ for id_ in entry.standing.supersedes if id_ not in before]
@@ -160,10 +154,10 @@ class EditedEntries:
     def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
         """Return the handler that archives an entry because another one supersedes it."""
 
-        supersedes = self.superseding
+        places = self.places
         return ChangeHandler(
-            lambda asked, gone, now: Outcome({}, supersedes.changes(asked.group, entry, [id_], gone, existed=True)),
-            lambda asked: supersedes.prepare(asked.group, [id_]),
+            lambda asked, gone, now: Outcome({}, superseded(places, asked.group, entry, [id_], gone, existed=True)),
+            lambda asked: load_superseded(places, asked.group, [id_]),
         )
 
 
@@ -182,9 +176,7 @@ def archive_memory(places: EntryPlaces) -> ChangeHandler[tuple[bytes, tuple[int,
             return held, note.span
         if "#" in payload.id:
             raise Refusal("invalid", f"{payload.id} is neither an entry nor a note", field="payload.id")
-        for file in places.entries.find(asked.group, payload.id):
-            files.load(file)
-            files.load(archived_file(file))
+        places.load(asked.group, payload.id)
         return None
 
     def decide(asked: Asked, found: tuple[bytes, tuple[int, int]] | None, now: datetime) -> Outcome:
