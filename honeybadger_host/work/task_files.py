@@ -128,7 +128,7 @@ def dump_task(task: TaskFile) -> bytes:
 
 
 def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds: float) -> Schedule:
-    """Return when a task runs. Raises WrongSchedule.
+    """Return when a task runs. Raises WrongSchedule if that, or its condition, is wrong.
 
     Args:
         now: a cron line that never fires after it is wrong.
@@ -141,6 +141,10 @@ def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds:
             raise WrongSchedule(member, f"goes with schedule_type {type_}, this is {task.schedule_type}: take one away")
         if not is_there and type_ == task.schedule_type:
             raise WrongSchedule(member, f"is needed for schedule_type {type_}")
+    watched = (task.only_if or "").removeprefix("changed:")
+    leads_elsewhere = "\0" in watched or any(part in ("", ".", "..") for part in watched.split("/"))
+    if task.only_if and leads_elsewhere:
+        raise WrongSchedule("only_if", "names no file of the group's folder: write its path below that")
     try:
         zone = read_zone(task.time_zone or host_zone)
     except ValueError as error:

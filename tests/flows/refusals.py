@@ -262,6 +262,7 @@ REFUSED: dict[str, list[Row]] = {
         (DAILY | {"name": "  "}, "invalid", "payload.name", "is blank"),
         (DAILY | {"agent": "nobody"}, "not_found", "payload.agent", "no agent 'nobody'; there are: assistant"),
         (OFTEN | {"interval_seconds": 59}, "invalid", "payload.interval_seconds", "60"),
+        (DAILY | {"only_if": "changed:../x"}, "invalid", "payload.only_if", "no file of the group's folder"),
         (ONCE | {"run_at": "tomorrow"}, "invalid", "payload.run_at", "must be a time"),
         (ONCE | {"run_at": "2020-01-01T07:00"}, "invalid", "payload.run_at", "is past: here it"),
     ],
