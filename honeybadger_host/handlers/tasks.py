@@ -326,7 +326,8 @@ def task_row(
     else:
         try:
             schedule = deps.schedule(task, now)
-            idle = None if state.event == "cancelled" else deps.why_idle(task)
+            if state.event != "cancelled":
+                idle = deps.why_idle(task) or deps.states.waiting.get((group, id_), (now, ""))[1]
         except WrongSchedule as error:
             problem = f"{error.member} {error}"
     coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))

@@ -81,7 +81,7 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
         ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),
         ("warning", "agent file is not used", [f"{file}: {why}" for file, why in refused.items()], "mend it"),
-        ("warning", "task does not run", tasks.get("refused", ()), "mend its file"),
+        ("warning", "task does not run", tasks.get("refused", ()), "mend that; until then it does not run"),
         ("warning", "task waits", tasks.get("waiting", ()), "it is tried again within minutes"),
     )
     for level, what, found, now_what in lists:

@@ -139,7 +139,7 @@ class Scheduler:
         self._under_way: set[TaskKey] = set()
         self._begun: dict[TaskKey, datetime] = {}  # runs under way
         self._tries: dict[TaskKey, int] = {}
-        self._waiting: dict[TaskKey, tuple[datetime, str]] = {}  # when a step is tried again, and why not before
+        self._waiting = uses.states.waiting
         self._touched: set[TaskKey] = set()
         self._lock = threading.Lock()
         self._compare_at: datetime | None = None

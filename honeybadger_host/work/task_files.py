@@ -247,6 +247,7 @@ class TaskStates:
     def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
         self._states: dict[TaskKey, TaskState] = {}
         self._decided: dict[TaskKey, TaskState] = {}
+        self.waiting: dict[TaskKey, tuple[datetime, str]] = {}  # when a step is tried again, and why not before
         # called on the writer's thread with each task whose record was written or whose file the host changed
         self.changed: Callable[[TaskKey], object] = lambda key: None
         for group, data in records:

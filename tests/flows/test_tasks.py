@@ -403,6 +403,8 @@ def test_status_says_why_a_run_is_not_tried_again_yet(make_host: HostFactory, ho
     assert waiting.startswith(f"groups/main/tasks/{task}.json: ")
     assert "overloaded" in waiting
     assert f"task waits: {waiting}" in cli_text("status", home=home)
+    (row,) = listed(stranger, "l")
+    assert (row["state"], "overloaded" in row["why"]) == ("due", True)
     stranger.do("c", "cancel_task", task=task)
     wait_for(lambda: not status_of(home)["tasks"]["waiting"])
 
