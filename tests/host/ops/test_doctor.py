@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +14,7 @@ from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
-from tests.endpoint import listening
+from tests.endpoint import Answer, served
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 
@@ -100,43 +96,26 @@ def test_a_broken_task_is_named_with_its_fault(home: Path, monkeypatch: pytest.M
     assert torn.message.startswith("groups/main/tasks/torn.json: it is not JSON")
 
 
-class _Listing(BaseHTTPRequestHandler):
-    status = 200
-
-    def do_GET(self) -> None:
-        self.send_response(self.status if self.path == "/v1/models" else 404)
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def _served(status: int) -> Iterator[int]:
-    with listening(HTTPServer(("127.0.0.1", 0), type("_Handler", (_Listing,), {"status": status}))) as port:
-        yield port
-
-
-def _use_model(home: Path, port: int) -> None:
-    text = f'[model]\nname = "openai:local"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+def _use_model(home: Path, url: str) -> None:
+    text = f'[model]\nname = "openai:local"\nbase_url = "{url}/v1"\n'
     (home / "config" / "honeybadger.toml").write_text(text)
 
 
 @pytest.mark.parametrize(("status", "level"), [(200, "ok"), (401, "ok"), (503, "problem")])
 def test_a_models_own_server_is_asked_whether_it_answers(status: int, level: str, home: Path) -> None:
     pytest.importorskip("pydantic_ai")
-    with _served(status) as port:
-        _use_model(home, port)
+    with served(lambda asked: Answer(status if asked.path == "/v1/models" else 404)) as endpoint:
+        _use_model(home, endpoint.url)
         found = _found(home, "model")
     assert found.level == level
-    assert f"http://127.0.0.1:{port}/v1" in found.message
+    assert f"{endpoint.url}/v1" in found.message
 
 
 def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
     pytest.importorskip("pydantic_ai")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens there
-        _use_model(home, taken.getsockname()[1])
+        _use_model(home, f"http://127.0.0.1:{taken.getsockname()[1]}")
         found = _found(home, "model")
     assert (found.level, found.now_what) == ("problem", "start it, or correct model.base_url")
     assert "Connection refused" in found.message
