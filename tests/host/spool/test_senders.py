@@ -11,7 +11,7 @@ import pytest
 
 from honeybadger_agent.mailbox import BadName
 from honeybadger_host.errors import HomeError, SettingsError
-from honeybadger_host.spool.senders import SENDERS_FILE, SenderList, add_sender, load_senders
+from honeybadger_host.spool.senders import SENDERS_FILE, add_sender, load_senders
 
 is_root = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not is_root, reason="only root can give folders away")
@@ -54,15 +54,6 @@ def test_a_damaged_file_is_an_error_that_names_it(home: Path, text: str) -> None
     _write(home, text)
     with pytest.raises(SettingsError, match=r"senders\.json"):
         load_senders(home)
-
-
-def test_the_list_is_reread_only_when_changed(home: Path) -> None:
-    senders = SenderList(home)
-    assert senders.refresh() is False
-    add_sender(home, "main", "alice", None)
-    assert senders.refresh() is True
-    assert senders.current == {("main", "alice"): None}
-    assert senders.refresh() is False
 
 
 @needs_root
