@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import structlog
@@ -50,8 +50,9 @@ class ReplyRetention:
         """
         self._spool.discover()
         given_again = removed = 0
-        for inbox, names in self._torn():
-            opened = self._spool.open(inbox)
+        for inbox in self._spool.senders_inboxes:
+            names = _torn_in(inbox)
+            opened = self._spool.open(inbox) if names else None
             if opened is None:
                 continue
             with contextlib.closing(opened):
@@ -93,17 +94,16 @@ class ReplyRetention:
                 log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=trimmed)
         return count
 
-    def _torn(self) -> Iterator[tuple[Inbox, list[str]]]:
-        """Yield inboxes with torn replies, and the names of these replies."""
-        for inbox in self._spool.senders_inboxes:
-            names: list[str] = []
-            with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
-                for file in _lying(fd, inbox.path):
-                    is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
-                    if is_reply and not _has_end(fd, file.name, file.bytes):
-                        names.append(file.name)
-            if names:
-                yield inbox, names
+
+def _torn_in(inbox: Inbox) -> list[str]:
+    """Return the names of torn replies in an inbox."""
+    names: list[str] = []
+    with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
+        for file in _lying(fd, inbox.path):
+            is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
+            if is_reply and not _has_end(fd, file.name, file.bytes):
+                names.append(file.name)
+    return names
 
 
 def _has_end(folder_fd: int, name: str, size: int) -> bool:
