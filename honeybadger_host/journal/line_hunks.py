@@ -95,20 +95,15 @@ def signed_lines(hunks: Iterable[Hunk]) -> list[tuple[str, bytes]]:
     return [(sign, line) for hunk in hunks for sign, side in (("-", hunk.removed), ("+", hunk.added)) for line in side]
 
 
-def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
-    """Return the lines that hunks make of some. Raises ValueError: these are not the lines they were made of."""
-    lines = list(before)
+def text_with(text: bytes, hunks: Sequence[Hunk]) -> bytes:
+    """Return a text with hunks applied. Raises ValueError: its lines are not those that the hunks were made of."""
+    lines = lines_of(text)
     for hunk in reversed(hunks):
         end = hunk.at + len(hunk.removed)
         if end > len(lines) or lines[hunk.at : end] != list(hunk.removed):
             raise ValueError(f"line {hunk.at + 1} is not as it was")
         lines[hunk.at : end] = hunk.added
-    return lines
-
-
-def text_with(text: bytes, hunks: Sequence[Hunk]) -> bytes:
-    """Return a text with hunks applied. Raises ValueError as `apply_hunks` does."""
-    return b"".join(apply_hunks(lines_of(text), hunks))
+    return b"".join(lines)
 
 
 def reversed_hunks(hunks: Sequence[Hunk]) -> list[Hunk]:
