@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -306,14 +307,13 @@ def _says_nothing(data: bytes, member: str) -> bool:
     return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
 
 
+_HEADINGS: Final = re.compile(r"^(?=## )", re.MULTILINE)
+
+
 def without_blanks(text: str) -> str:
     """Return a text without lines that were emptied, and without headings that have nothing left below them."""
-    sections: list[list[str]] = [[]]
-    for line in text.splitlines(keepends=True):
-        if line.startswith("## "):
-            sections.append([])
-        sections[-1].append(line)
-    return "".join(line for section in sections for line in _kept(section))
+    sections = _HEADINGS.split(text)
+    return "".join(line for section in sections for line in _kept(section.splitlines(keepends=True)))
 
 
 def _kept(lines: Sequence[str]) -> Sequence[str]:

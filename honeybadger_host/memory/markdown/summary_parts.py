@@ -7,10 +7,12 @@ consolidated sessions.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from typing import Final
 
 _HEADING: Final = "## "
+_HEADINGS: Final = re.compile(f"^(?={_HEADING})", re.MULTILINE)
 
 
 def part_of(text: str, session: str) -> str | None:
@@ -57,12 +59,7 @@ def _kept_inside(body: str) -> str:
 
 def _sections(text: str) -> list[str]:
     """Return the text above the first heading, and each heading with its text; joined they are the whole text."""
-    sections = [""]
-    for line in text.splitlines(keepends=True):
-        if line.startswith(_HEADING):
-            sections.append("")
-        sections[-1] += line
-    return [section for section in sections if section]
+    return [section for section in _HEADINGS.split(text) if section]
 
 
 def _name(section: str) -> str | None:
