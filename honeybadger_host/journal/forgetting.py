@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.errors import JournalError
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.journal.changes import WHOLE_KINDS
 from honeybadger_host.journal.edits import FORGOTTEN_DIGEST, LINE_KINDS, Seen, digest_of, packed_line, unpacked_line
@@ -109,15 +108,10 @@ def read_tombstones(journal: Path, group: str) -> Tombstones:
     digests: dict[int, set[bytes]] = {}
     if not journal.exists():
         return Tombstones(b"", {})
-    try:
-        with reading(journal) as connection:
-            (salt,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_SALT,)).fetchone() or (b"",)
-            for words, digest in connection.execute("SELECT words, digest FROM tombstones WHERE grp = ?", (group,)):
-                digests.setdefault(words, set()).add(digest)
-    except JournalError as error:
-        if "no such table" in str(error):  # of an older host, and no new one has opened it yet
-            return Tombstones(b"", {})
-        raise
+    with reading(journal) as connection:
+        (salt,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_SALT,)).fetchone() or (b"",)
+        for words, digest in connection.execute("SELECT words, digest FROM tombstones WHERE grp = ?", (group,)):
+            digests.setdefault(words, set()).add(digest)
     return Tombstones(bytes(salt), {words: frozenset(some) for words, some in digests.items()})
 
 
