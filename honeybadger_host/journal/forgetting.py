@@ -22,7 +22,17 @@ import orjson
 
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.journal.changes import WHOLE_KINDS
-from honeybadger_host.journal.edits import FORGOTTEN_DIGEST, LINE_KINDS, Seen, digest_of, packed_line, unpacked_line
+from honeybadger_host.journal.edits import (
+    FORGOTTEN_DIGEST,
+    LINE_KINDS,
+    Looked,
+    Seen,
+    digest_of,
+    insert_texts,
+    packed_line,
+    unpacked_line,
+    write_looked,
+)
 from honeybadger_host.journal.schema import (
     EDIT_KINDS,
     FORGOTTEN_BASE,
@@ -331,13 +341,11 @@ def empty(
     for file, seq, packed in connection.execute("SELECT file, seq, text FROM texts").fetchall():
         text = zlib.decompress(packed)
         if (without := phrases.in_bytes(text)) != text:
-            row = zlib.compress(without, 1), file, seq
-            connection.execute("UPDATE texts SET text = ? WHERE file = ? AND seq = ?", row)
+            insert_texts(connection, [(file, seq, without)])
     for row in connection.execute("SELECT * FROM seen").fetchall():
         seen = Seen(row[0], row[1], Signature(*row[2:6]), *row[6:])
         if (made := seen_without(seen, phrases, files)) != seen:
-            values = (made.size, made.digest, made.packed, made.file)
-            connection.execute("UPDATE seen SET length = ?, digest = ?, text = ? WHERE file = ?", values)
+            write_looked(connection, Looked(seen=[made]))
 
 
 def seen_without(seen: Seen, phrases: Phrases, files: Mapping[str, tuple[bytes, bytes]]) -> Seen:
