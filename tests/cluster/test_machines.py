@@ -40,6 +40,22 @@ def noted(owned: Machines) -> Machines:
     return owned
 
 
+def test_a_killed_owner_is_replaced_and_returns_as_follower(pair: Cluster, owned: Machines) -> None:
+    a, b = owned
+    a.box.make().do("n1", content="the first note")
+    a.host.kill()
+    b.box.make().do("n1", content="the first note")
+    b.box.do("n2", content="the second note")
+    assert [b.box.memory_text().count(f"the {word} note") for word in ("first", "second")] == [1, 1]
+    a.follow()
+    pair.settle()
+    assert a.dump() == b.dump()
+    b.kill()
+    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
+    a.box.do("n3", content="the third note")
+    assert [a.box.memory_text().count(f"the {word} note") for word in ("first", "second", "third")] == [1, 1, 1]
+
+
 def test_a_takeover_waits_for_no_clock_of_a_server(pair: Cluster) -> None:
     """The lost machine's server was ahead: the others keep its lease for as long, here for good."""
     a, b = pair.machines
