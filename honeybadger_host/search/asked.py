@@ -94,8 +94,9 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     authors = view(corpus.author_of, np.int32)
     named: list[int] = []
     names: set[str] = set()
+    labels = list(corpus.labels)
     for number in corpus.sums().speakers:
-        name = corpus.labels.names[number]
+        name = labels[number]
         if _is_named(name, query):
             named.append(number)
             names.update(_label_terms(name))
@@ -205,7 +206,7 @@ class Signals:
     def __init__(self, corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> None:
         self._corpus = corpus
         self._authors = named
-        self._role = corpus.labels.numbers.get("user") if query.is_first_person else None
+        self._role = corpus.labels.get("user") if query.is_first_person else None
         self._dates = dates_said(query.text, now, corpus.sums().years)
         self.asks_date = bool(self._dates)
         self.active: list[Signal] = ["statement"]

@@ -46,22 +46,6 @@ _COLUMNS: Final = (
 _WHICH: Final = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
 
 
-class Names:
-    """Numbers strings in order of first appearance."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.names: list[str] = []
-
-    def number(self, name: str) -> int:
-        """Return the number of a name; a new name gets a new one."""
-        found = self.numbers.get(name)
-        if found is None:
-            found = self.numbers[name] = len(self.names)
-            self.names.append(name)
-        return found
-
-
 class Postings(NamedTuple):
     """The postings of some documents: sorted by term, then by row.
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Block, Blocks, Names, Packed, Postings
+from honeybadger_host.search.blocks import TF_BITS, TF_MASK, Block, Blocks, Packed, Postings
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.embeddings import Vectors
 from honeybadger_host.search.language.analyzer import tag_mark
@@ -119,8 +119,8 @@ class Corpus:
     """
 
     def __init__(self, stored: Blocks | None = None) -> None:
-        self.labels = Names()
-        """Authors, roles and categories."""
+        self.labels: dict[str, int] = {}
+        """Author, role or category -> its number, in order of first appearance."""
         self.numbers = array("q")
         self.at = array("d")
         self.kinds = array("b")
@@ -133,7 +133,7 @@ class Corpus:
         self.vectors: Vectors | None = None
         """Vectors by row, when texts are embedded."""
         self.has_dead = False
-        self._sessions = Names()
+        self._sessions: dict[str, int] = {}
         self._stored = stored
         self._base_of: dict[int, int] = {}  # the first row of each block, by its first document
         self._loaded_postings: list[Postings] = []
@@ -185,8 +185,8 @@ class Corpus:
         else:
             self._loaded_postings.append(postings._replace(packed=postings.packed + np.uint32(first << TF_BITS)))
         logs, log_of = np.unique(rows["session"], return_inverse=True)
-        sessions = np.array([self._sessions.number(str(log)) if log else -1 for log in logs.tolist()], np.int32)
-        labels = np.array([self.labels.number(label) for label in block.labels], np.int32)
+        sessions = np.array([_number_of(str(log), self._sessions) if log else -1 for log in logs.tolist()], np.int32)
+        labels = np.array([_number_of(label, self.labels) for label in block.labels], np.int32)
         for column, values in (
             (self.numbers, rows["number"]),
             (self.at, rows["at"]),
@@ -210,16 +210,16 @@ class Corpus:
             self._later_row[document.number] = row
             for term, count in Counter(chain(document.terms, map(tag_mark, document.tags))).items():
                 self._later_postings.setdefault(term, array("I")).append(row << TF_BITS | min(count, TF_MASK))
-            session = self._sessions.number(document.session) if document.kind == "turn" else -1
+            session = _number_of(document.session, self._sessions) if document.kind == "turn" else -1
             self._moved.add(session)
             self.numbers.append(document.number)
             self.at.append(document.at)
             self.kinds.append(KINDS.index(document.kind))
             self.lengths.append(max(1, document.length))
             self.session_of.append(session)
-            self.author_of.append(self.labels.number(document.author))
-            self.role_of.append(self.labels.number(document.role))
-            self.category_of.append(self.labels.number(document.category))
+            self.author_of.append(_number_of(document.author, self.labels))
+            self.role_of.append(_number_of(document.role, self.labels))
+            self.category_of.append(_number_of(document.category, self.labels))
             self.is_alive.append(1)
         self._grown()
 
@@ -276,7 +276,7 @@ class Corpus:
             counts = np.bincount(kinds, alive, len(KINDS)).astype(np.int64)
             averages = np.bincount(kinds, lengths, len(KINDS)) / np.maximum(1, counts)
             turns = np.flatnonzero((sessions >= 0) & alive)
-            words = np.bincount(sessions[turns], lengths[turns], len(self._sessions.names)).astype(np.float32)
+            words = np.bincount(sessions[turns], lengths[turns], len(self._sessions)).astype(np.float32)
             speakers = np.flatnonzero(np.bincount(view(self.author_of, np.int32)[turns]))
             at_least_one: Floats = np.maximum(1, averages).astype(np.float32)
             at = view(self.at, np.float64)
@@ -313,6 +313,11 @@ class Corpus:
         rows = rows[np.lexsort((view(self.numbers, np.int64)[rows], session_of[rows]))]
         at, words = view(self.at, np.float64)[rows], view(self.lengths, np.float32)[rows]
         return laid_out(rows, session_of[rows], at, words.astype(np.float64))
+
+
+def _number_of(name: str, known: dict[str, int]) -> int:
+    """Return the number of a name; a new name gets the next one."""
+    return known.setdefault(name, len(known))
 
 
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -14,8 +14,8 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -102,9 +102,9 @@ class Index:
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
-        self._searches = 0
-        self._searched = threading.Condition()
-        """Says when fewer searches run."""
+        self._is_free = threading.Event()
+        """Whether no search runs; of several, the first that ends sets it."""
+        self._is_free.set()
         self._writer.count()
         self._unpacked = Counter(self._writer.documents)
         """Documents by group number that may be in no block."""
@@ -272,31 +272,21 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        with self._before_others():
+        self._is_free.clear()
+        try:
             for _ in range(_MAX_TRIES):
                 generation = self._db.generation
                 is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
                 found = self._corpora.search(group, ask)
                 if generation == self._db.generation:
                     return found, is_complete
-        raise WorldFailed("the search index is rebuilt again and again")
-
-    @contextmanager
-    def _before_others(self) -> Iterator[None]:
-        """Let background work wait during the block."""
-        with self._searched:
-            self._searches += 1
-        try:
-            yield
         finally:
-            with self._searched:
-                self._searches -= 1
-                self._searched.notify_all()
+            self._is_free.set()
+        raise WorldFailed("the search index is rebuilt again and again")
 
     def give_way(self) -> None:
         """Wait while somebody searches: Python runs one thread at a time, and each switch costs a millisecond."""
-        with self._searched:
-            self._searched.wait_for(lambda: not self._searches, _MAX_PAUSE_SECONDS)
+        self._is_free.wait(_MAX_PAUSE_SECONDS)
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""
@@ -310,6 +300,8 @@ class Index:
             if not is_compared and self._writer.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
                 self.compare(group)
                 is_compared = True
+            elif not is_compared:  # what was said or noted just before a stop is found at once
+                state.fresh.update(dict.fromkeys(self._writer.changed_texts(group)))
             for _ in range(_MAX_PARTS_NOW):
                 if state.fresh:
                     self._read(group, state.fresh)

@@ -370,25 +370,34 @@ class IndexWriter:
         counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
         known, last = self._db.rows(counted, (least, most))[0]
         folders: set[str] = set()
-        changed: list[str] = []
-        met = 0
-        looked_at = sources(self._home, group, folders)
-        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
-        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
-            step()
-            names = [source.file for source, _ in some] if known else []
-            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
-            for source, signature in some:
-                row = indexed.get(source.file)
-                if row is None or row[1:] != signature:
-                    changed.append(source.file)
-                if row is not None and row[0] <= last:
-                    met += 1
+        changed, met = self._differing(sources(self._home, group, folders), last, step)
         if met < known:
             there = {source.file for source, _ in sources(self._home, group, set())}
             indexed_files = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", (least, most))
             changed += [file for (file,) in indexed_files if file not in there]
         return changed, folders
+
+    def changed_texts(self, group: str) -> list[str]:
+        """Return a group's files that were added or changed since they were indexed, without entries: a few ms."""
+        return self._differing(sources(self._home, group, None), -1, lambda: None)[0]
+
+    def _differing(
+        self, looked_at: Iterator[tuple[Source, Signature]], last: int, step: Callable[[], None]
+    ) -> tuple[list[str], int]:
+        """Return the files that are not as they were indexed, and how many of them all have numbers up to `last`."""
+        differing: list[str] = []
+        met = 0
+        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
+        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
+            step()
+            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, [source.file for source, _ in some])}
+            for source, signature in some:
+                row = indexed.get(source.file)
+                if row is None or row[1:] != signature:
+                    differing.append(source.file)
+                if row is not None and row[0] <= last:
+                    met += 1
+        return differing, met
 
     def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
         """Index files of a group; return what changed, and which files must be read again."""

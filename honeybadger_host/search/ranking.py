@@ -411,8 +411,7 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
         kinds = view(corpus.kinds, np.int8)
         masks.append(np.logical_or.reduce([kinds == KINDS.index(kind) for kind in filters.kinds]))
     if filters.category:
-        names = corpus.labels.names
-        wanted = [number for number, name in enumerate(names) if is_below(name, filters.category)]
+        wanted = [number for name, number in corpus.labels.items() if is_below(name, filters.category)]
         masks.append(np.isin(view(corpus.category_of, np.int32), wanted))
     for tag in filters.tags:
         tagged = np.zeros(corpus.size, np.bool_)

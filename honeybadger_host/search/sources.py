@@ -78,15 +78,16 @@ def files_called(group: str, name: str) -> list[str]:
     return [file for file in files if source_of(file) is not None]
 
 
-def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source, Signature]]:
+def sources(home: Path, group: str, folders: set[str] | None) -> Iterator[tuple[Source, Signature]]:
     """Yield every searched file of a group with its signature. Folders that cannot be listed are skipped.
 
     Args:
-        folders: filled with the folders of entries, below the home folder.
+        folders: filled with the folders of entries, below the home folder; None leaves out the entries.
     """
     for folder in (f"groups/{group}", f"data/sessions/{group}", f"data/context/{group}"):
         yield from _walk(home, folder, None)
-    yield from _walk(home, f"groups/{group}/memory", folders)
+    if folders is not None:
+        yield from _walk(home, f"groups/{group}/memory", folders)
 
 
 def groups_of(home: Path) -> list[str]:

@@ -98,6 +98,26 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert "groups/main/memory/animals" in world.index.folders
 
 
+def test_what_was_said_before_a_stop_is_found_before_the_comparison(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.entry("e1", "weasel")
+    world.turns("main", "weasel")
+    assert world.find("weasel") == ["e1", "main#1"]
+    monkeypatch.setattr("honeybadger_host.search.index._MAX_COMPARED_NOW", 0)
+    world.turns("main", "our badger", first=2)
+    world.put("groups/main/MEMORY.md", "## Notes\n- a badger is no weasel\n")
+    world.restart()
+
+    def ask(corpus: Corpus) -> list[int]:
+        return [hit.number for hit in search(corpus, "badger", now=NOW, limit=9)]
+
+    numbers, is_complete = world.index.search("main", ask)
+    found = world.index.lookups.show(numbers).values()
+    assert {"- a badger is no weasel", "main#2"} <= set(map(_called, found))
+    assert not is_complete  # the entries were not compared yet
+
+
 def test_a_comparison_waits_while_somebody_searches(world: World) -> None:
     world.entry("e1", "badger")
     assert world.find("badger") == ["e1"]
