@@ -263,9 +263,10 @@ def _would_go(journal: Path, result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
     from honeybadger_host.journal.reader import read_change
 
-    read = (read_change(journal, seq) for seq in result["newest"])
+    newest = result.get("newest", ())  # a host of an earlier version names none
+    read = (read_change(journal, seq) for seq in newest)
     yield from _lines_of([row for row in read if row is not None])
-    older = sum(result["changes"].values()) + result["edits"] - len(result["newest"])
+    older = sum(result["changes"].values()) + result["edits"] - len(newest)
     if older:
         yield count_of(older, "older change")
 
