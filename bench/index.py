@@ -111,7 +111,7 @@ def _bench(base: Path, count: int) -> list[Figure]:
             figures.append(_seen(home, agent, words))
             memory = daemon.resident_mib()
         figures.append(Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="300 MiB", is_met=memory < 300))
-        for pause in (0.0, 5.0):
+        for pause in (0.0, 5.0, 60.0):
             with running(home, _SETTINGS):
                 time.sleep(pause)
                 agent = SyncClient(home, "main", "agent", timeout_seconds=60)

@@ -239,17 +239,22 @@ class Index:
         self._db.scrub()
 
     def pack(self) -> bool:
-        """Write a block of a group with many new documents; return whether there was one. Raises WorldFailed."""
-        self._db.drop_blocks(BLOCK_DOCUMENTS)
-        for number, count in list(self._unpacked.items()):
-            if count >= BLOCK_DOCUMENTS:
-                # all that a search needs, numpy as well: the first after a start would wait 80 ms for it
-                from honeybadger_host.search import ranking  # noqa: F401
-                from honeybadger_host.search.blocks import Blocks
+        """Write a block of a group with many new documents; return whether there was one. Raises WorldFailed.
 
-                if Blocks(self._db, [number]).pack():
-                    return True
-                del self._unpacked[number]
+        When all are written, the largest of these groups is loaded: its first search after a start need not wait.
+        """
+        self._db.drop_blocks(BLOCK_DOCUMENTS)
+        large = {number: count for number, count in self._unpacked.copy().items() if count >= BLOCK_DOCUMENTS}
+        for number in large:
+            from honeybadger_host.search import ranking  # noqa: F401  a search needs it
+            from honeybadger_host.search.blocks import Blocks
+
+            if Blocks(self._db, [number]).pack():
+                return True
+            del self._unpacked[number]
+        if large:
+            names = {self._db.group(name): name for name in self._db.groups}
+            self._corpora.load_ahead(names[max(large, key=large.__getitem__)])
         return False
 
     def embed(self) -> bool:
