@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -33,6 +32,7 @@ from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.journal.edits import FILES_AT_ONCE, EditReader
 from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.memory.markdown.summary_parts import sections_of
 from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
@@ -307,13 +307,9 @@ def _says_nothing(data: bytes, member: str) -> bool:
     return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
 
 
-_HEADINGS: Final = re.compile(r"^(?=## )", re.MULTILINE)
-
-
 def without_blanks(text: str) -> str:
     """Return a text without lines that were emptied, and without headings that have nothing left below them."""
-    sections = _HEADINGS.split(text)
-    return "".join(line for section in sections for line in _kept(section.splitlines(keepends=True)))
+    return "".join(line for section in sections_of(text) for line in _kept(section.splitlines(keepends=True)))
 
 
 def _kept(lines: Sequence[str]) -> Sequence[str]:

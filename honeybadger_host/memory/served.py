@@ -88,12 +88,14 @@ def keep(db: sqlite3.Connection, served: Served) -> None:
     members = hash_, stable_hash, served.group, served.session, served.sender, result["seq"], served.at
     insert = "INSERT INTO contexts (hash, stable, grp, session, sender, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
     db.execute(insert, members)
-    if db.execute("SELECT 1 FROM stable WHERE hash = ?", (stable_hash,)).fetchone() is None:
-        packed = zlib.compress(result["system"][:length].encode(), 1)
-        db.execute("INSERT INTO stable VALUES (?, ?)", (stable_hash, packed))
-    if db.execute("SELECT 1 FROM rest WHERE hash = ?", (hash_,)).fetchone() is None:
-        packed = zlib.compress(orjson.dumps({**result, "system": result["system"][length:]}), 1)
-        db.execute("INSERT INTO rest VALUES (?, ?)", (hash_, packed))
+    _keep_text(db, "stable", stable_hash, lambda: result["system"][:length].encode())
+    _keep_text(db, "rest", hash_, lambda: orjson.dumps({**result, "system": result["system"][length:]}))
+
+
+def _keep_text(db: sqlite3.Connection, table: str, hash_: str, text: Callable[[], bytes]) -> None:
+    """Keep a text in one of the two tables, unless it is there."""
+    if db.execute(f"SELECT 1 FROM {table} WHERE hash = ?", (hash_,)).fetchone() is None:  # noqa: S608  one of two names
+        db.execute(f"INSERT INTO {table} VALUES (?, ?)", (hash_, zlib.compress(text(), 1)))  # noqa: S608  one of two names
 
 
 def is_full(db: sqlite3.Connection) -> bool:

@@ -103,7 +103,7 @@ class Index:
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
         self._is_free = threading.Event()
-        """Whether no search runs; of several, the first that ends sets it."""
+        """Set while no search runs, or when the first of several has ended."""
         self._is_free.set()
         self._writer.count()
         self._unpacked = Counter(self._writer.documents)

@@ -63,8 +63,10 @@ class GroupText:
 
     @cached_property
     def notes(self) -> NotesInContext:
+        if self.book is not None:
+            return NotesInContext(self.book)
         edited = {neutralise(note).text.strip(): who for note, who in self.edited.items()}
-        return NotesInContext(self.book or parse_notes(self.clean, edited))
+        return NotesInContext(parse_notes(self.clean, edited))
 
     def after(self, before: GroupText) -> GroupText:
         """Return this text of a MEMORY.md; where it goes on from the text before, so do its notes.

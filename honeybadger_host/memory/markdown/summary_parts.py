@@ -17,7 +17,7 @@ _HEADINGS: Final = re.compile(f"^(?={_HEADING})", re.MULTILINE)
 
 def part_of(text: str, session: str) -> str | None:
     """Return the text of a session's part without its heading, or None if it has none."""
-    for section in _sections(text):
+    for section in sections_of(text):
         if _name(section) == session:
             return section.partition("\n")[2].strip("\n")
     return None
@@ -25,7 +25,7 @@ def part_of(text: str, session: str) -> str | None:
 
 def with_part(text: str, session: str, body: str | None) -> str:
     """Return the file with a new text in a session's part, which is added at the end; `body` None: without the part."""
-    sections = _sections(text)
+    sections = sections_of(text)
     wanted = None if body is None else f"{_HEADING}{session}\n\n{_kept_inside(body)}\n"
     made: list[str] = []
     for section in sections:
@@ -43,7 +43,7 @@ def with_part(text: str, session: str, body: str | None) -> str:
 
 def without_parts(text: str, sessions: Collection[str]) -> str:
     """Return the file without the parts of some sessions."""
-    return "".join(section for section in _sections(text) if _name(section) not in sessions)
+    return "".join(section for section in sections_of(text) if _name(section) not in sessions)
 
 
 def digest_of(body: str) -> str:
@@ -57,7 +57,7 @@ def _kept_inside(body: str) -> str:
     return "\n".join(f"\\{line}" if line.startswith("#") else line for line in lines)
 
 
-def _sections(text: str) -> list[str]:
+def sections_of(text: str) -> list[str]:
     """Return the text above the first heading, and each heading with its text; joined they are the whole text."""
     return [section for section in _HEADINGS.split(text) if section]
 
