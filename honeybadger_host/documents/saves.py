@@ -188,6 +188,11 @@ class Saves:
             return age
         return max(age, self._wall() - _stamp_of(signature))
 
+    def _saved_at(self, signature: Signature | None) -> float:
+        """Return when a file was saved, in seconds since the epoch; of a removed file the time now."""
+        now = self._wall()
+        return now if signature is None else min(now, _stamp_of(signature))
+
     def _look_at(self, file: str) -> Found | None:
         """Return a person's save, or None if there is none yet. Raises OSError, NotRegular, WorldFailed."""
         path, touched = path_in(self._home, file), self._in_use.touched
@@ -230,12 +235,12 @@ class Saves:
         found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
         if data == on_disk:
             return found
-        text, now = self._in_use.as_version(file, data or b"", newest), self._wall()
-        if begun is not None and begun.is_continued_by(text, newest, now):
+        text = self._in_use.as_version(file, data or b"", newest)
+        if begun is not None and begun.is_continued_by(text, newest, self._wall()):
             whole = merged_as(file, begun.after, newest, begun.before)  # as if its beginning had not been saved
             merged = merged_as(file, begun.base, whole, text)
             return found._replace(base=begun.base, merged=merged, begun_save=begun)
-        saved_at = now if signature is None else min(now, _stamp_of(signature))
+        saved_at = self._saved_at(signature)
         since = int(saved_at * 1000) - KEPT_SAVED_MS
         events = read_events(self._in_use.reader, file, since, seq)
         recent += self._in_use.reader.saved(file, since)
@@ -257,6 +262,8 @@ class Saves:
             young_since = int((saved_at - DELETED_SECONDS) * 1000)
             unread = [row for row in unread if row.at >= young_since or row.seq > in_file]
             return found._replace(base=text, merged=_gone_back(text, newest, unread))
+        older = sum(event.at < since for event in events)  # nobody has had a text open for that long
+        versions = [one for one in versions if one.end >= older]
         base = _base_of(file, text, newest, versions, events, recent)
         return found._replace(base=base, merged=merged_as(file, base, newest, text))
 
@@ -322,7 +329,8 @@ class Saves:
                         gone.append(found.file)
                 saved = in_use.as_version(found.file, found.data or b"", bytes(document.text))
                 if found.data is not None and taken.pending_seq and saved != taken.text:
-                    recent.append(SavedText(found.file, digest_of(found.data), at, found.data))
+                    saved_at = int(self._saved_at(found.signature) * 1000)
+                    recent.append(SavedText(found.file, digest_of(found.data), saved_at, found.data))
                 done.append((found, taken))
             if edits or recent:
                 self._journal.keep_looked(Looked(edits, seen, gone, saved=recent, begun=begun))
