@@ -328,9 +328,9 @@ class Saves:
                     else:
                         gone.append(found.file)
                 saved = in_use.as_version(found.file, found.data or b"", bytes(document.text))
-                if found.data is not None and taken.pending_seq and saved != taken.text:
-                    saved_at = int(self._saved_at(found.signature) * 1000)
-                    recent.append(SavedText(found.file, digest_of(found.data), saved_at, found.data))
+                is_recent = self._saved_at(found.signature) * 1000 > at - KEPT_SAVED_MS
+                if found.data is not None and taken.pending_seq and saved != taken.text and is_recent:
+                    recent.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
             if edits or recent:
                 self._journal.keep_looked(Looked(edits, seen, gone, saved=recent, begun=begun))
