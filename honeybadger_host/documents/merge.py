@@ -32,6 +32,11 @@ _NOTE: Final = re.compile(
 # A note of one line with blank lines below it, as nearly all are: 5,000 of them take 8 ms, line by line 45.
 _SIMPLE: Final = re.compile(rb"(## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)[^\S\n]*\n- [^\n]*\n)(\n*)")
 
+# The beginning of a note as formatters of Markdown lay it out: a blank line below the heading, another bullet.
+_LAID_OUT: Final = re.compile(
+    rb"^(## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\))[^\S\n]*\n(?!- \S)(?:[^\S\n]*\n)*[-*+][ \t]+", re.MULTILINE
+)
+
 
 @lru_cache(maxsize=4)  # one save asks for the same three texts again and again: 10 ms each for 1 MiB
 def units_of(text: bytes) -> tuple[bytes, ...]:
@@ -47,6 +52,20 @@ def units_of(text: bytes) -> tuple[bytes, ...]:
             start = note.end()
         units += lines_of(text[start:end])
     return tuple(units)
+
+
+def as_written(saved: bytes, newest: bytes) -> bytes:
+    """Return a saved text whose lines end, and whose notes begin, as in the newest version, whatever an editor made.
+
+    Else every line would be the person's, and no note its author's.
+    """
+    text = saved if newest.startswith(BOM) or not newest else saved.removeprefix(BOM)
+    if b"\r\n" in text and newest.count(b"\n") > newest.count(b"\r\n"):
+        text = text.replace(b"\r\n", b"\n")
+    if not newest or _LAID_OUT.search(text) is None:
+        return text
+    notes = {unit.partition(b"\n")[0].rstrip() for unit in units_of(newest) if is_note(unit) and b"\n- " in unit}
+    return _LAID_OUT.sub(lambda found: found[1] + b"\n- " if found[1] in notes else found[0], text)
 
 
 def is_note(unit: bytes) -> bool:

@@ -248,11 +248,12 @@ class Saves:
         same = next((one for one in recent if data is not None and one.text == text), None)
         if same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS:
             base = text
-            if begun is not None and begun.text != data and (begun.base == text or begun.text.startswith(text)):
+            if begun is not None and begun.text != text and (begun.base == text or begun.text.startswith(text)):
                 base = self._in_use.as_version(file, begun.text, newest)  # its author goes back on the save before
             return found._replace(base=base, merged=merged_as(file, base, newest, text))
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
-        versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
+        if is_json(file):
+            versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
         later = _later_than(text, versions)
         is_earlier = data is None or later is not None or same is not None
         if not (is_earlier or is_json(file)):  # it takes 0.3 s in a million changes: not for each of many entries
@@ -358,17 +359,19 @@ class Saves:
         if is_same:
             return taken
         taken.unkept_seq, taken.is_written, taken.begun_save = 0, False, None
-        if found.data is not None and found.data != found.base:
+        saved = self._in_use.as_version(file, found.data or b"", newest)
+        if found.data is not None and saved != found.base:
             begun = found.begun_save
             before = newest if begun is None else merged_as(file, begun.after, newest, begun.before)
-            taken.begun_save = BegunSave(self._wall(), found.data, found.base, before, merged)
+            taken.begun_save = BegunSave(self._wall(), saved, found.base, before, merged)
         return taken
 
     def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
         """Return the edits of a save; removed unread notes are a separate edit, which can be undone alone."""
         newest, merged = bytes(document.text), bytes(taken.text)
+        saved = self._in_use.as_version(found.file, found.data or b"", newest)
         is_text = found.data is not None and not is_json(found.file)
-        unread = unread_notes(newest, merged, found.data or b"") if is_text else []
+        unread = unread_notes(newest, merged, saved) if is_text else []
         stayed = replace(document, seq=first)
         if unread:
             stayed.text = bytearray(with_unread(newest, merged, unread))

@@ -223,8 +223,7 @@ def _signed(note: str) -> Note | None:
     signature = _signature(note)
     if signature is None:
         return None
-    begin = signature.end() + 1
-    content = note[begin + 2 if note.startswith("- ", begin) else begin :].rstrip("\n")
+    content = note[signature.end() :].strip("\n").removeprefix("- ")
     if "\n" in content:
         content = content.replace("\n  ", "\n")
     return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, quoted(content))
