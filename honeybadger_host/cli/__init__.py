@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import orjson
@@ -98,7 +99,9 @@ def init(
     known = {"home": str(folder.absolute()), "made": [str(path) for path in made], "default_home": default}
     lines = [f"made {path}" for path in made] or [f"{folder} is a home already"]
     lines.append(f"your default home is {f'{default}, ' if default else ''}{registered}")
-    lines.append(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
+    lines.append(
+        f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {quote(str(folder))}"
+    )
     tell(known, lines, as_json=as_json)
 
 
@@ -154,10 +157,12 @@ def status(
     if as_json:
         print_json({"running": is_running, **snapshot})
     if not is_running and not (folder / "groups").is_dir():
-        raise NotRunning(f"{folder} is not a home: make one with `honeybadger-host init {folder}`")
+        raise NotRunning(f"{folder} is not a home: make one with `honeybadger-host init {quote(str(folder))}`")
     if not is_running:
         last = f"; last served by {read_holder(folder)}" if read_holder(folder).pid else ""
-        raise NotRunning(f"no host serves {folder}{last}: start one with `honeybadger-host run --home {folder}`")
+        raise NotRunning(
+            f"no host serves {folder}{last}: start one with `honeybadger-host run --home {quote(str(folder))}`"
+        )
     if not as_json:
         print_status(folder, snapshot)
 

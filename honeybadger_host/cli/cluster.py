@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -57,7 +58,7 @@ def cluster_init(
     with reaching(home, overrides) as (folder, settings):
         identity = begin(folder, settings, is_anew=anew)
     print(identity)
-    print(f"next, here: honeybadger-host run --home {folder}")
+    print(f"next, here: honeybadger-host run --home {quote(str(folder))}")
     print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {identity}")
 
 
@@ -107,7 +108,7 @@ def cluster_join(
 
     with reaching(home, overrides) as (folder, settings):
         join(folder, settings, identity)
-    print(f"joined; next: honeybadger-host run --home {folder}")
+    print(f"joined; next: honeybadger-host run --home {quote(str(folder))}")
 
 
 @app.command("leave")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Final
 
 import orjson
@@ -41,7 +42,7 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     if (named := given or environment_home()) is not None:
         folder = named.absolute()
         if not os.path.isdir(folder):
-            raise HomeError(f"{folder} is not a folder: make a home with `honeybadger-host init {folder}`")
+            raise HomeError(f"{folder} is not a folder: make a home with `honeybadger-host init {quote(str(folder))}`")
         return folder
     try:
         around = Path.cwd() if Path("groups").is_dir() else home_above(Path.cwd())  # a host needs only groups/

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -205,4 +206,4 @@ def restore(
         print_finding(finding)
     if problems:
         raise SystemExit(1)
-    print(f"next: honeybadger-host run --home {folder}")
+    print(f"next: honeybadger-host run --home {quote(str(folder))}")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import orjson
@@ -91,11 +92,11 @@ def _link_groups(home: Path, target: Path) -> None:
 def check_home(home: Path) -> None:
     """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
     if not home.is_dir():
-        raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
+        raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {quote(str(home))}`")
     if not (home / CONFIG_FILE).exists() and not os.path.lexists(home / "groups"):
         raise HomeError(
             f"{home} is not a Honeybadger home: {CONFIG_FILE} and groups/ are missing; choose another with --home, "
-            f"or make it one with `honeybadger-host init {home}`"
+            f"or make it one with `honeybadger-host init {quote(str(home))}`"
         )
     for folder in (home / "data", home / "groups"):
         if folder.is_symlink() and not folder.exists():
