@@ -44,6 +44,8 @@ def export(
 
     checked_name("group", group)
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
+    if target.suffix in (".zip", ".tar", ".7z", ".xz", ".bz2"):
+        raise typer.BadParameter(f"{target.name} is neither a folder nor a .tar.gz", param_hint="--to")
     folder = with_files(home_of(home))
     with patience(f"exporting {group}"):
         done = (export_markdown if markdown else export_group)(folder, group, target)

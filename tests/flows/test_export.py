@@ -363,3 +363,10 @@ def tree(home: Path) -> dict[str, bytes]:
         for path in home.rglob("*")
         if path.is_file() and not path.name.startswith(skipped)
     }
+
+
+def test_an_export_into_another_kind_of_archive_is_refused(other: Path, tmp_path: Path) -> None:
+    result = run_cli("export", "main", "--to", tmp_path / "main.zip", home=other)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "main.zip is neither a folder nor a .tar.gz" in result.stderr
+    assert not [*tmp_path.iterdir()]
