@@ -47,8 +47,8 @@ def without_parts(text: str, sessions: Collection[str]) -> str:
 
 
 def digest_of(body: str) -> str:
-    """Return the SHA-256 of a part as the file has it."""
-    return hashlib.sha256(_kept_inside(body).encode()).hexdigest()
+    """Return the SHA-256 of a part's words as the file has them: an editor that lays it out anew changes nothing."""
+    return hashlib.sha256(" ".join(_kept_inside(body).split()).encode(errors="surrogateescape")).hexdigest()
 
 
 def _kept_inside(body: str) -> str:
