@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from honeybadger_host.documents.merge import as_written, merge, merge_json, object_in, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
+from honeybadger_host.files.home import HISTORY, MEMORY, SUMMARY
 from honeybadger_host.files.safe_files import (
     Signature,
     is_open_for_writing,
@@ -204,9 +205,9 @@ class DocumentsInUse:
         return object_in(data) is not None and (rules is None or rules.is_version(data))
 
     def as_version(self, file: str, data: bytes, newest: bytes) -> bytes:
-        """Return the content of a file; what is derived, or a matter of layout, is as in the newest version."""
-        if not is_json(file):
-            return as_written(data, newest)
+        """Return the content of a file; derived members have the values of the newest version."""
+        if file.endswith((MEMORY, HISTORY, SUMMARY)):
+            return as_written(data)
         rules = self.rules(file)
         return data if rules is None or not (newest and rules.is_version(data)) else rules.as_version(data, newest)
 

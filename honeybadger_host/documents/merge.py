@@ -54,18 +54,12 @@ def units_of(text: bytes) -> tuple[bytes, ...]:
     return tuple(units)
 
 
-def as_written(saved: bytes, newest: bytes) -> bytes:
-    """Return a saved text whose lines end, and whose notes begin, as in the newest version, whatever an editor made.
+def as_written(saved: bytes) -> bytes:
+    """Return a saved text whose lines end and whose notes begin as the host writes them, whatever an editor made.
 
     Else every line would be the person's, and no note its author's.
     """
-    text = saved if newest.startswith(BOM) or not newest else saved.removeprefix(BOM)
-    if b"\r\n" in text and newest.count(b"\n") > newest.count(b"\r\n"):
-        text = text.replace(b"\r\n", b"\n")
-    if not newest or _LAID_OUT.search(text) is None:
-        return text
-    notes = {unit.partition(b"\n")[0].rstrip() for unit in units_of(newest) if is_note(unit) and b"\n- " in unit}
-    return _LAID_OUT.sub(lambda found: found[1] + b"\n- " if found[1] in notes else found[0], text)
+    return _LAID_OUT.sub(rb"\1\n- ", saved.removeprefix(BOM).replace(b"\r\n", b"\n"))
 
 
 def is_note(unit: bytes) -> bool:

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.journal.changes import Added
-from tests.host.documents.world import World, note
+from tests.host.documents.world import LAYOUTS, World, note
 
 LIVES = 500 if os.environ.get("HB_CRASH_LONG") else 20
 HOUR = 3600.0
@@ -165,7 +165,7 @@ class Lives(RuleBasedStateMachine):
         if thing in editor.seen and thing not in editor.buffer:
             editor.deleted.add(thing)
 
-    @rule(who=st.integers(0, 1), how=st.sampled_from(["rename", "in place", "slowly"]))
+    @rule(who=st.integers(0, 1), how=st.sampled_from(["rename", "in place", "slowly", *LAYOUTS]))
     def save(self, who: int, how: str) -> None:
         editor = self.editors[who]
         if editor.buffer is None or (self.is_saved and not self._looked()):
@@ -176,7 +176,8 @@ class Lives(RuleBasedStateMachine):
                 os.utime(file.fileno(), (self.now(), self.now()))
                 self.world.look()
                 file.write(editor.buffer[len(editor.buffer) // 2 :])
-        self.world.save(editor.buffer, in_place=how != "rename")
+        laid_out = LAYOUTS.get(how, bytes)(editor.buffer)
+        self.world.save(laid_out, in_place=how != "rename")
         self.is_saved = True
         is_older = editor.buffer in self.prefixes and editor.buffer != self.versions[-1]
         is_older = is_older or self.now() - self.saved.get(editor.buffer, self.now()) >= SAVED_AGAIN_SECONDS

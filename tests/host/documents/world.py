@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.documents.saves import Saves
+from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import Added, Change, NotesRevised
 from honeybadger_host.journal.edits import Edit, EditReader, edit_of
@@ -20,6 +21,13 @@ from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.peoples_files import document_group
 
 MEMORY = "groups/main/MEMORY.md"
+
+# What editors and formatters make of a whole text.
+LAYOUTS: dict[str, Callable[[bytes], bytes]] = {
+    "Windows": lambda text: BOM + text.replace(b"\n", b"\r\n"),
+    "Prettier": lambda text: text.replace(b")\n- ", b")\n\n- "),
+    "remark": lambda text: text.replace(b")\n- ", b")\n\n*   "),
+}
 
 
 def note(text: str) -> bytes:
