@@ -293,7 +293,8 @@ class MergesNothing(Saves):
     """The newest save is the newest version."""
 
     def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
-        return super()._compare(file, signature, author, data)._replace(merged=data or b"")
+        merged = self._in_use.as_version(file, data or b"", b"")
+        return super()._compare(file, signature, author, data)._replace(merged=merged)
 
 
 class DeletesNothing(Saves):
