@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import signal
+import sqlite3
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -413,6 +414,11 @@ def sync_all(files: Iterable[Path], below: Path) -> None:
 def _sync_one(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError), closing_fd(os.open(path, _READ)) as fd:
         os.fsync(fd)
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a database, which a host may have open, to read it."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
 
 
 def try_lock(path: Path) -> int | None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.files.safe_files import open_new, sync_folder
+from honeybadger_host.files.safe_files import connect_to_read, open_new, sync_folder
 from honeybadger_host.journal.folding import fold_edits
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,
@@ -24,7 +24,6 @@ from honeybadger_host.journal.schema import (
     SCHEMA,
     SCHEMA_VERSION,
     Marks,
-    connect_to_read,
     know_digests,
     read_marks,
     read_rows,

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
+from honeybadger_host.files.safe_files import connect_to_read
 from honeybadger_host.journal.changes import TASK_RECORD
 
 ROWS_AT_ONCE: Final = 1000  # changes that are read, or checked in 20 ms, together
@@ -371,10 +372,6 @@ def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def connect_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
 
 
 @contextmanager

@@ -22,8 +22,7 @@ from typing import Any, Final
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.files.safe_files import FILE_MODE, make_folders
-from honeybadger_host.journal.schema import connect_to_read
+from honeybadger_host.files.safe_files import FILE_MODE, connect_to_read, make_folders
 from honeybadger_host.memory import served as contexts
 from honeybadger_host.memory.served import Injection, Served, ServedContext
 

@@ -21,8 +21,7 @@ import anyio
 import orjson
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.safe_files import names_in
-from honeybadger_host.journal.schema import connect_to_read
+from honeybadger_host.files.safe_files import connect_to_read, names_in
 from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
