@@ -118,14 +118,20 @@ def shim() -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
-    """One host for all tests of a module that only ask; each asks in a group of its own.
+def serving() -> Callable[[Path], HostProcess]:
+    """Make the host of `served` for a home: a module that needs other settings replaces this."""
+    return HostProcess
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, serving: Callable[[Path], HostProcess]) -> Iterator[HostProcess]:
+    """One host for all tests of a module; each asks in a group of its own, and may kill it and start it again.
 
     In the end it must stop in order, have logged JSON only, and have no more files open than at the beginning.
     """
     folder = tmp_path_factory.mktemp("served") / "home"
     make_home(folder)
-    with HostProcess(folder) as process:
+    with serving(folder) as process:
         yield process.start()
         descriptors = Path(f"/proc/{process.pid}/fd")
         if descriptors.is_dir():
