@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from honeybadger_agent import SyncClient
 from tests.commands import cli_json
-from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess
+from tests.conftest import MakeClient
+from tests.hosting import AT_ONCE, HostProcess, RawSender
 
 DOCUMENT = '{"animal":  "quokka", "n": 1.50, "hidden": "a\u200bb", "deep": {"year": 2021, "tags": ["x"]}}'
+
+
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    return lambda home: HostProcess(home, AT_ONCE)  # else `forget` waits for seconds until the notes have settled
 
 
 def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo", **more: Any) -> None:
     agent.save_memory(content, category=category, name=name, replace=True, **more)
 
 
-def test_documents_are_kept_exactly_and_never_recalled(make_host: HostFactory, home: Path) -> None:
-    host = make_host().start()
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_documents_are_kept_exactly_and_never_recalled(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    agent = member()
     put(agent, "quokka", DOCUMENT, title="The quokka")
     agent.save_memory("a quokka without a name", category="Store/zoo")
     seen = agent.save_memory("the wombat digs", category="zoo")
@@ -38,31 +46,29 @@ def test_documents_are_kept_exactly_and_never_recalled(make_host: HostFactory, h
         assert agent.save_memory("a quokka without a name at all", category="zoo").similar == []
         agent.delete_memory(agent.search_memory("quokka").hits[0].id)
         if not again:
-            host.stop()
-            host.start()
-    cli_json("forget", "main", "--text", "quokka", home=home)
+            served.restart()
+    cli_json("forget", asker.group, "--text", "quokka", home=asker.home)
     assert agent.list_memory_entries(category="store").total == 0
-    assert b"quokka" not in (home / "data/journal.db").read_bytes()
+    assert b"quokka" not in (asker.home / "data/journal.db").read_bytes()
 
 
-def test_nothing_of_a_store_is_curated(make_host: HostFactory, home: Path) -> None:
-    make_host().start()
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_nothing_of_a_store_is_curated(asker: RawSender, member: MakeClient) -> None:
+    agent = member()
     for category in ("zoo", "store/zoo"):
-        agent.save_memory("The quokka of the zoo eats leaves at noon", category=category)
-        agent.save_memory("The quokka of the zoo eats leaves at noon.", category=f"{category}/more")
-    assert cli_json("dream", "main", "--dry-run", home=home)["looked_at"] == 2
+        agent.save_memory("The wombat of the zoo eats leaves at noon", category=category)
+        agent.save_memory("The wombat of the zoo eats leaves at noon.", category=f"{category}/more")
+    assert cli_json("dream", asker.group, "--dry-run", home=asker.home)["looked_at"] == 2
 
 
-def test_credentials_in_a_document_leave_it_json(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_credentials_in_a_document_leave_it_json(member: MakeClient) -> None:
+    agent = member()
     saved = agent.save_memory('{"key": "AKIAIOSFODNN7EXAMPLE", "n": 1}', category="store/zoo", name="k")
     assert saved.neutralised["secrets"] == 1
     assert orjson.loads(saved.content) == {"key": "[REDACTED:aws-key-id]", "n": 1}
 
 
-def test_a_list_with_texts_pages_by_a_mebibyte(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_a_list_with_texts_pages_by_a_mebibyte(member: MakeClient) -> None:
+    agent = member()
     text = '"' + "a" * 32_000 + '"'
     for n in range(40):
         put(agent, f"{n:02}", f'{{"n": {n}, "t": {text}}}', metadata={"n": n})
@@ -103,8 +109,8 @@ CONDITIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_conditions_on_contents_and_metadata(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_conditions_on_contents_and_metadata(asker: RawSender, member: MakeClient) -> None:
+    agent = member()
     put(agent, "a", '{"kind": "cat", "deep": {"year": 2020}}', metadata={"owner": "ann"})
     put(agent, "b", '{"kind": "cat", "deep": {"year": 2021}}')
     put(agent, "c", '{"kind": "dog", "flag": true, "tags": ["x", 1]}')
@@ -117,6 +123,6 @@ def test_conditions_on_contents_and_metadata(host: HostProcess, home: Path) -> N
     assert (listed.total, listed.has_more, listed.entries[0].name) == (2, False, "b")
     assert agent.list_memory_entries(where={"content.kind": "cat"}, limit=1).has_more
     assert agent.list_memory_entries(category="store/zoo", name="a", where={"content.kind": "dog"}).total == 0
-    path = home / "groups/main" / agent.get_memory(category="store/zoo", name="b").file
+    path = asker.memory.parent / agent.get_memory(category="store/zoo", name="b").file
     path.write_bytes(path.read_bytes().replace(b"2021", b"1999"))
     assert agent.list_memory_entries(where={"content.deep.year": {"$lt": 2000}}).entries[0].name == "b"
