@@ -18,7 +18,7 @@ from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
 from honeybadger_agent.models.model import ModelSaid, ToolCall
 from honeybadger_agent.wire import ChatResult
 from tests.commands import cli_error
-from tests.conftest import HostFactory
+from tests.conftest import MakeClient
 from tests.endpoint import Answer, Asked, Endpoint, openai, served
 from tests.flows.test_turns import said
 from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
@@ -42,25 +42,36 @@ def slow(asked: Asked) -> Answer:
     return openai(ModelSaid("Quickly."))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
     with served(slow) as endpoint:
         yield endpoint
 
 
-@pytest.fixture
-def settings(endpoint: Endpoint) -> dict[str, object]:
-    return endpoint.settings
+DYING = """
+import functools, os, signal
+from honeybadger_host import daemon
+home = os.environ["HOME_OF_TEST"]
+def passed(point):
+    if os.path.exists(f"{home}/die-{point}"):
+        os.kill(os.getpid(), signal.SIGKILL)
+daemon.run = functools.partial(daemon.run, passed=passed)
+"""
+
+
+@pytest.fixture(scope="module")
+def serving(endpoint: Endpoint) -> Callable[[Path], HostProcess]:
+    return lambda home: HostProcess(home, endpoint.settings, env={"HOME_OF_TEST": str(home)}, source=DYING)
 
 
 @pytest.fixture
-def host(make_host: HostFactory, settings: dict[str, object]) -> HostProcess:
-    return make_host(settings).start()
+def client(member: MakeClient) -> SyncClient:
+    return member("user")
 
 
 @pytest.fixture
-def client(home: Path) -> SyncClient:
-    return SyncClient(home, "main", "user", timeout_seconds=PATIENCE)
+def user(asker: RawSender) -> RawSender:
+    return RawSender(asker.home, asker.group, "user")
 
 
 @pytest.fixture
@@ -85,8 +96,9 @@ def ask(client: SyncClient, aside: Aside, content: str, turn: str, shows: str) -
 
 
 def test_a_stop_ends_the_call_and_keeps_its_text(
-    host: HostProcess, home: Path, client: SyncClient, endpoint: Endpoint, aside: Aside
+    served: HostProcess, user: RawSender, client: SyncClient, endpoint: Endpoint, aside: Aside
 ) -> None:
+    endpoint.gone.clear()
     answer = ask(client, aside, "slowly", "a1", "two")
     began = time.monotonic()
     stop = client.stop_turn("a1")
@@ -97,19 +109,18 @@ def test_a_stop_ends_the_call_and_keeps_its_text(
     assert result.content.startswith("One two")
     assert result.content.endswith(f"\n\n(Stopped here: {BY_USER}.)")
     assert result.stopped_by == BY_USER
-    stranger = RawSender(home, sender="user")
-    assert [text for _, _, text in said(stranger)] == ["slowly", result.content]
+    assert [text for _, _, text in said(user)] == ["slowly", result.content]
     assert client.chat("hello").content == "Quickly."
     assert "One two" in client.get_history().text
-    wait_for(lambda: not os.listdir(stranger.turns))  # what was answered is removed last
-    assert os.listdir(stranger.replies) == []
-    (turn, _) = host.events("turn.ran")
+    wait_for(lambda: not os.listdir(user.turns))  # what was answered is removed last
+    assert os.listdir(user.replies) == []
+    (turn, _) = [line for line in served.events("turn.ran") if line["group"] == user.group]
     assert turn["stopped_by"] == BY_USER
-    assert [line["state"] for line in host.events("turn.stopped")] == ["stopped"]
+    stopped = [line for line in served.events("turn.stopped") if line["group"] == user.group]
+    assert [line["state"] for line in stopped] == ["stopped"]
 
 
-def test_a_repeated_stop_ends_no_other_turn(host: HostProcess, home: Path, client: SyncClient, aside: Aside) -> None:
-    user = RawSender(home, sender="user")
+def test_a_repeated_stop_ends_no_other_turn(user: RawSender, client: SyncClient, aside: Aside) -> None:
     answer = ask(client, aside, "slowly", "a1", "two")
     first = user.ask("s1", request("s1", "stop_turn"))
     assert first["result"] == {"turn": "a1", "state": "stopped"}
@@ -120,7 +131,7 @@ def test_a_repeated_stop_ends_no_other_turn(host: HostProcess, home: Path, clien
     assert client.stop_turn("a2").state == "stopped"
 
 
-def test_a_stop_tells_what_tools_did_before_it(host: HostProcess, home: Path, client: SyncClient, aside: Aside) -> None:
+def test_a_stop_tells_what_tools_did_before_it(user: RawSender, client: SyncClient, aside: Aside) -> None:
     answer = ask(client, aside, "search", "a1", "tool_ended  text One")
     assert client.stop_turn().state == "stopped"  # the turn that runs in the session
     result = answer.result()
@@ -130,12 +141,10 @@ def test_a_stop_tells_what_tools_did_before_it(host: HostProcess, home: Path, cl
     answer = ask(client, aside, "silently", "a2", "began")
     assert client.stop_turn("a2").state == "stopped"
     assert answer.result().content == f"(Stopped before the first word: {BY_USER}.)"
-    assert [role for role, _, _ in said(RawSender(home))] == ["user", "assistant"] * 2
+    assert [role for role, _, _ in said(user)] == ["user", "assistant"] * 2
 
 
-def test_a_waiting_turn_is_withdrawn_and_never_begins(
-    host: HostProcess, home: Path, client: SyncClient, aside: Aside
-) -> None:
+def test_a_waiting_turn_is_withdrawn_and_never_begins(user: RawSender, client: SyncClient, aside: Aside) -> None:
     first = ask(client, aside, "slowly", "a1", "two")
     second = aside(client.chat, "hello", request_id="a2")
     wait_for(client.mailbox.path("turns", "a2").exists)
@@ -148,28 +157,29 @@ def test_a_waiting_turn_is_withdrawn_and_never_begins(
     assert client.stop_turn("a1").state == "stopped"
     first.result()
     assert client.chat("hello", request_id="a2").content == "Quickly."  # its id may be used again
-    assert [text for role, _, text in said(RawSender(home)) if role == "user"] == ["slowly", "hello"]
+    assert [text for role, _, text in said(user) if role == "user"] == ["slowly", "hello"]
 
 
 async def test_nobody_stops_the_turn_of_another_but_the_operator(
-    host: HostProcess, home: Path, client: SyncClient, aside: Aside
+    asker: RawSender, member: MakeClient, client: SyncClient, aside: Aside
 ) -> None:
+    home, group = asker.home, asker.group
     answer = ask(client, aside, "slowly", "a1", "two")
-    stranger = Client(home, "main", "stranger", timeout_seconds=PATIENCE)
+    stranger = Client(home, group, "stranger", timeout_seconds=PATIENCE)
     with pytest.raises(NotFound):
         await stranger.stop_turn("a1")
     with pytest.raises(NotFound):
         await stranger.stop_turn()
     with pytest.raises(Forbidden):
         await stranger.stop_turn("a1", sender="user")
-    elsewhere = SyncClient(home, "main", "user", session="elsewhere", timeout_seconds=PATIENCE)
+    elsewhere = member("user", session="elsewhere")
     with pytest.raises(NotFound):
         elsewhere.stop_turn()
     assert not answer.done()
-    stopped = run_cli("stop-turn", "main", home=home)
+    stopped = run_cli("stop-turn", group, home=home)
     assert (stopped.returncode, stopped.stdout) == (0, "a1: stopped\n")
     assert answer.result().stopped_by == "asked for by operator"
-    assert "no turn a1 waits or runs" in cli_error("stop-turn", "main", "a1", home=home, code=9)
+    assert "no turn a1 waits or runs" in cli_error("stop-turn", group, "a1", home=home, code=9)
 
 
 def test_without_a_host_the_operator_takes_a_message_back(home: Path) -> None:
@@ -182,40 +192,23 @@ def test_without_a_host_the_operator_takes_a_message_back(home: Path) -> None:
     assert run_cli("stop-turn", "main", home=home).returncode == 9
 
 
-# ------------------------------------------------------------------------------------------------------- end of a host
-
-DYING = """
-import functools, os, signal
-from honeybadger_host import daemon
-home = os.environ["HOME_OF_TEST"]
-def passed(point):
-    if os.path.exists(f"{home}/die-{point}"):
-        os.kill(os.getpid(), signal.SIGKILL)
-daemon.run = functools.partial(daemon.run, passed=passed)
-"""
-
-
 @pytest.mark.parametrize("point", ["placed", "committed", "replied"])
-def test_a_kill_during_a_stop_leaves_one_answer(
-    make_host: HostFactory, settings: dict[str, object], home: Path, point: str
-) -> None:
-    host = make_host(settings, env={"HOME_OF_TEST": str(home)}, source=DYING).start()
-    sender = RawSender(home).make()
-    sender.say("a1", "slowly")
-    wait_for(lambda: "two" in _streamed(sender), what="the answer begins")
-    (home / f"die-{point}").touch()
-    sender.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
-    assert host.wait() == -9
-    (home / f"die-{point}").unlink()
-    host.start()
-    reply, stop = sender.reply("a1"), sender.reply("s1")
-    sender.wait_until_taken("a1", box="turns")
-    sender.wait_until_taken("s1")
+def test_a_kill_during_a_stop_leaves_one_answer(served: HostProcess, asker: RawSender, point: str) -> None:
+    asker.say("a1", "slowly")
+    wait_for(lambda: "two" in _streamed(asker), what="the answer begins")
+    (asker.home / f"die-{point}").touch()
+    asker.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
+    assert served.wait() == -9
+    (asker.home / f"die-{point}").unlink()
+    served.start()
+    reply, stop = asker.reply("a1"), asker.reply("s1")
+    asker.wait_until_taken("a1", box="turns")
+    asker.wait_until_taken("s1")
     assert "Stopped" in reply["result"]["content"] if reply["ok"] else reply["error"]["code"] == "unavailable"
     assert stop["result"]["state"] in ("stopped", "taken_back") if stop["ok"] else stop["error"]["code"] == "not_found"
-    assert len(said(sender)) == (2 if reply["ok"] else 0)
-    assert sender.chat("a2", "hello")["ok"]
-    assert sorted(os.listdir(sender.replies)) == ["a1.json", "a2.json", "s1.json"]
+    assert len(said(asker)) == (2 if reply["ok"] else 0)
+    assert asker.chat("a2", "hello")["ok"]
+    assert sorted(os.listdir(asker.replies)) == ["a1.json", "a2.json", "s1.json"]
 
 
 def _streamed(sender: RawSender) -> str:

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -50,27 +51,27 @@ def said(sender: RawSender, session: str = "main") -> list[tuple[str, str, str]]
     return [(turn["role"], turn["sender"], turn["content"]) for turn in turns]
 
 
-@pytest.fixture
-def host(make_host: HostFactory, home: Path) -> HostProcess:
-    return make_host(script(home, REMEMBER, HELLO, delay_seconds=0.001)).start()
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    return lambda home: HostProcess(home, script(home, REMEMBER, HELLO, delay_seconds=0.001))
 
 
-def test_a_message_is_answered_after_its_tools_ran(host: HostProcess, stranger: RawSender) -> None:
-    reply = stranger.chat("a1", "Remember that I like tea", sender="ann")
+def test_a_message_is_answered_after_its_tools_ran(served: HostProcess, asker: RawSender) -> None:
+    reply = asker.chat("a1", "Remember that I like tea", sender="ann")
     assert reply["ok"], reply
     assert reply["seq"] > 0
     result = reply["result"]
     assert (result["content"], result["agent"], result["steps"], result["turn"]) == ("Noted.", "assistant", 2, 2)
     assert (result["input_tokens"], result["output_tokens"]) == (120, 7)
     assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", True)]
-    assert "## Notes (assistant, " in stranger.memory_text()
-    assert stranger.memory_text().count("- Likes tea\n") == 1
-    logged = cli_json("log", "main", home=host.home)
+    assert "## Notes (assistant, " in asker.memory_text()
+    assert asker.memory_text().count("- Likes tea\n") == 1
+    logged = cli_json("log", asker.group, home=asker.home)
     assert {(row["session"], row["turn"]) for row in logged if row["kind"] == "note"} == {("main", 2)}
     assert [(row["session"], row["turn"]) for row in logged if row["kind"] == "turn"] == [("main", 2), ("main", 1)]
-    assert said(stranger) == [("user", "ann", "Remember that I like tea"), ("assistant", "assistant", "Noted.")]
-    assert os.listdir(stranger.replies) == ["a1.json"]  # the stream is gone
-    (turn,) = [line for line in host.log_lines() if line["event"] == "turn.ran"]
+    assert said(asker) == [("user", "ann", "Remember that I like tea"), ("assistant", "assistant", "Noted.")]
+    assert os.listdir(asker.replies) == ["a1.json"]  # the stream is gone
+    (turn,) = [line for line in served.events("turn.ran") if line["group"] == asker.group]
     assert (turn["steps"], turn["tools"], turn["agent"]) == (2, ["update_memory"], "assistant")
 
 
@@ -86,26 +87,26 @@ def test_without_a_conversation_each_message_is_answered_by_itself(
     assert said(stranger) == []
 
 
-def test_a_repeated_message_gets_the_first_answer(host: HostProcess, stranger: RawSender) -> None:
-    first = stranger.chat("a1", "hello")
-    (stranger.replies / "a1.json").unlink()
-    host.restart()
-    assert stranger.chat("a1", "hello") == first
-    (stranger.replies / "a1.json").unlink()
-    assert_refused(stranger.chat("a1", "hello again"), "conflict", says="had this id")
-    assert len(said(stranger)) == 2
+def test_a_repeated_message_gets_the_first_answer(served: HostProcess, asker: RawSender) -> None:
+    first = asker.chat("a1", "hello")
+    (asker.replies / "a1.json").unlink()
+    served.restart()
+    assert asker.chat("a1", "hello") == first
+    (asker.replies / "a1.json").unlink()
+    assert_refused(asker.chat("a1", "hello again"), "conflict", says="had this id")
+    assert len(said(asker)) == 2
 
 
-def test_types_are_refused_in_the_wrong_box(host: HostProcess, stranger: RawSender) -> None:
-    assert_refused(stranger.ask("a", request("a", "chat", payload={"content": "x"})), "invalid", says="turns/")
-    stranger.drop("b", request("b", "ping"), "turns")
-    assert_refused(stranger.reply("b"), "invalid", says="requests/")
-    stranger.drop("c", request("c", "chatt"), "turns")
-    assert_refused(stranger.reply("c"), "invalid", says="did you mean chat?")
-    stranger.drop("d", b"[]", "turns")
-    assert_refused(stranger.reply("d"), "invalid", says="not a JSON object")
-    assert (stranger.dead / "d.json").read_bytes() == b"[]"
-    assert said(stranger) == []
+def test_types_are_refused_in_the_wrong_box(asker: RawSender) -> None:
+    assert_refused(asker.ask("a", request("a", "chat", payload={"content": "x"})), "invalid", says="turns/")
+    asker.drop("b", request("b", "ping"), "turns")
+    assert_refused(asker.reply("b"), "invalid", says="requests/")
+    asker.drop("c", request("c", "chatt"), "turns")
+    assert_refused(asker.reply("c"), "invalid", says="did you mean chat?")
+    asker.drop("d", b"[]", "turns")
+    assert_refused(asker.reply("d"), "invalid", says="not a JSON object")
+    assert (asker.dead / "d.json").read_bytes() == b"[]"
+    assert said(asker) == []
 
 
 def test_a_failed_message_leaves_no_trace_and_works_later(
@@ -239,18 +240,16 @@ def streamed(sender: RawSender, stem: str) -> str:
         return ""
 
 
-def test_an_obstacle_at_the_stream_is_not_written_through(
-    host: HostProcess, stranger: RawSender, tmp_path: Path
-) -> None:
+def test_an_obstacle_at_the_stream_is_not_written_through(asker: RawSender, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("untouched")
-    (stranger.replies / "a1.stream").symlink_to(victim)
-    os.mkfifo(stranger.replies / "a2.stream")
+    (asker.replies / "a1.stream").symlink_to(victim)
+    os.mkfifo(asker.replies / "a2.stream")
     for stem in ("a1", "a2"):
-        assert stranger.chat(stem, "hello")["ok"]
+        assert asker.chat(stem, "hello")["ok"]
     assert victim.read_text() == "untouched"
-    (stranger.replies / "a3.stream").mkdir()
-    assert_refused(stranger.chat("a3", "hello"), "unavailable", says="a3.stream cannot be made")
+    (asker.replies / "a3.stream").mkdir()
+    assert_refused(asker.chat("a3", "hello"), "unavailable", says="a3.stream cannot be made")
 
 
 # ------------------------------------------------------------------------------------------------------------ thinking
@@ -261,13 +260,12 @@ THOUGHTFUL = (
 )
 
 
-@pytest.mark.parametrize("piece_characters", [1, 1000])
 def test_a_models_thinking_is_never_shown_stored_or_recalled(
-    make_host: HostFactory, home: Path, stranger: RawSender, piece_characters: int
+    make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
     call = {"name": "update_memory", "arguments": {"content": "Likes tea"}}
     answers = [{"text": "<thinking>SECRETS first</thinking>Wait.", "calls": [call]}, {"text": THOUGHTFUL}]
-    settings = script(home, {"when": "", "answers": answers}, piece_characters=piece_characters, delay_seconds=0.001)
+    settings = script(home, {"when": "", "answers": answers}, piece_characters=1, delay_seconds=0.001)
     make_host(settings).start()
     client, seen = SyncClient(home, "main", stranger.sender), list[StreamLine]()
     answer = client.chat("Tell me", on_line=seen.append)
@@ -288,8 +286,8 @@ def test_thinking_streamed_in_odd_pieces_costs_no_answer(make_host: HostFactory,
         assert stranger.chat("a1", "hello")["result"]["content"] == "Visible answer"
 
 
-def test_thinking_that_another_agent_appends_is_taken_out_too(host: HostProcess, client: MakeClient) -> None:
-    agent = client("researcher")
+def test_thinking_that_another_agent_appends_is_taken_out_too(member: MakeClient) -> None:
+    agent = member("researcher")
     turn = agent.append_turn("assistant", "<think>SECRETS</think>\nIt rains.")
     assert turn.neutralised == {"thinking": 1}
     agent.append_turn("user", "I write <think> before it")  # a person's words are the person's
@@ -378,30 +376,21 @@ SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
 
 def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     call = {"name": "update_memory", "arguments": {"content": f"The token is {SECRET}"}}
-    leaky = {
-        "when": "token",
-        "answers": [{"text": "A moment.", "calls": [call]}, {"text": f"It is {SECRET}, I think."}],
-    }
-    host = make_host(script(home, leaky)).start()
+    leaky = [{"text": "A moment.", "calls": [call]}, {"text": f"It is {SECRET}, I think."}]
+    password = "page-1-result"  # harmless, but for the name it stands below
+    arguments = {"content": "How to reach the router", "metadata": {"password": password}}
+    failing = [{"calls": [{"name": "save_memory", "arguments": arguments}]}, {"fails": "overloaded"}]
+    turns = {"when": "token", "answers": leaky}, {"when": "router", "answers": failing}
+    host = make_host(script(home, *turns)).start()
     reply = stranger.chat("a1", f"my token is {SECRET}")
     assert reply["ok"], reply
     assert reply["result"]["neutralised"] == {"secrets": 1, "secrets/github-token": 1}
-    host.stop()
+    assert_refused(stranger.chat("a2", "save what you know of the router"), "unavailable", says="overloaded")
+    host.stop()  # that turn is not over: the model's answer is kept for its next attempt
     (home / "script.json").unlink()
-    assert files_with(home, SECRET.encode()) == []
+    assert files_with(home, SECRET.encode(), password.encode()) == []
     assert SECRET not in host.stderr.read_text()
     assert "The token is" in stranger.memory_text()
-
-
-def test_a_password_in_a_tool_call_is_not_kept(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    password = "page-1-result"  # harmless, but for the name it stands below
-    arguments = {"content": "How to reach the router", "metadata": {"password": password}}
-    answers = [{"calls": [{"name": "save_memory", "arguments": arguments}]}, {"fails": "overloaded"}]
-    host = make_host(script(home, {"when": "router", "answers": answers})).start()
-    assert_refused(stranger.chat("a1", "save what you know of the router"), "unavailable", says="overloaded")
-    host.stop()  # the turn is not over: the model's answer is kept for its next attempt
-    (home / "script.json").unlink()
-    assert files_with(home, password.encode()) == []
     (entry,) = (home / "groups/main/memory").rglob("*.json")
     assert json.loads(entry.read_bytes())["metadata"] == {"password": "[REDACTED:password]"}
 
