@@ -253,7 +253,7 @@ def test_json_lives_notice_merges_that_do_nothing(control: type[Saves]) -> None:
         young_seconds = 0.0
 
     with pytest.raises(AssertionError, match="lost" if control is MergesNothing else "came back"):
-        live(Broken, 200, is_broken=True)
+        live(Broken, 1000, is_broken=True)
 
 
 def test_a_save_taken_in_a_day_late_is_of_that_day() -> None:

@@ -313,4 +313,4 @@ def test_lives_notice_a_merge_that_merges_or_deletes_nothing(control: type[Saves
         young_seconds = 0.0
 
     with pytest.raises(AssertionError):
-        live(Broken, 200, is_broken=True)
+        live(Broken, 1000, is_broken=True)
