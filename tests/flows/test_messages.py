@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -16,16 +15,12 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import MessagesResult
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.world import processor_seconds
-from tests.hosting import AGENT, PATIENCE, RawSender, assert_refused, request, run_agent, wait_for
+from tests.hosting import AGENT, PATIENCE, HostProcess, RawSender, assert_refused, request, run_agent, wait_for
 from tests.terminal import Terminal
 
 
 def texts(result: MessagesResult) -> list[str]:
     return [message.content for message in result.messages]
-
-
-def file_of(home: Path, group: str = "main") -> Path:
-    return home / "data" / "messages" / f"{group}.jsonl"
 
 
 def test_each_reader_of_messages_keeps_its_own_place(member: MakeClient) -> None:
@@ -71,24 +66,23 @@ def test_a_message_is_made_harmless(member: MakeClient) -> None:
     assert "\u202e" not in one.content
 
 
-def test_a_message_survives_a_kill_once(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    host = make_host().start()
+def test_a_message_survives_a_kill_once(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
+    file = asker.home / f"data/messages/{asker.group}.jsonl"
     asked = request("m1", "send_message", payload={"content": "done"})
-    first = stranger.ask("m1", asked)
-    host.kill()
-    file_of(home).unlink()  # as if the kill came before it was written
-    host.start()
-    wait_for(lambda: file_of(home).exists(), what="the line again")
-    assert stranger.again("m1", asked) == first
-    ann = SyncClient(home, "main", "ann")
+    first = asker.ask("m1", asked)
+    served.kill()
+    file.unlink()  # as if the kill came before it was written
+    served.start()
+    wait_for(file.exists, what="the line again")
+    assert asker.again("m1", asked) == first
+    ann = member("ann")
     assert texts(ann.get_messages(0)) == ["done"]
     later = ann.send_message("later").seq
-    with file_of(home).open("ab") as file:
-        file.write(b'{"seq": "x"}\nno message\n')
+    with file.open("ab") as messages:
+        messages.write(b'{"seq": "x"}\nno message\n')
     assert texts(ann.get_messages(0)) == texts(ann.get_messages()) == ["done", "later"]
-    host.wait_for_event("message.skipped")
-    wait_for(lambda: host.events("inbox.found"))
-    file_of(home).write_text("")
+    served.wait_for_event("message.skipped")
+    file.write_text("")
     assert ann.get_messages(0).messages == []
     assert ann.send_message("after").seq > later
 
@@ -111,26 +105,23 @@ def test_a_waiting_reader_is_answered_by_message_or_timeout(member: MakeClient) 
     wait_for(lambda: not os.listdir(ann.mailbox.root / "requests"))
 
 
-@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
 def test_a_reader_waiting_across_a_restart_is_answered(
-    make_host: HostFactory, home: Path, stranger: RawSender, ends: signal.Signals
+    served: HostProcess, asker: RawSender, member: MakeClient
 ) -> None:
-    host = make_host().start()
-    stranger.drop("w1", request("w1", "get_messages", payload={"after": 0, "wait_seconds": 300}))
-    ann = SyncClient(home, "main", "ann")
-    ann.ping()
-    began = time.monotonic()
-    if ends == signal.SIGTERM:
-        host.stop()
-    else:
-        host.kill()
-    assert time.monotonic() - began < 15  # nobody waits for those who wait
-    assert os.listdir(stranger.requests) == ["w1.json"]
-    assert stranger.peek("w1") is None
-    host.start()
-    ann.send_message("back again")
-    assert [one["content"] for one in stranger.reply("w1")["result"]["messages"]] == ["back again"]
-    wait_for(lambda: not os.listdir(stranger.requests))
+    ann = member("ann")
+    for stem, end in (("w1", served.stop), ("w2", served.kill)):
+        after = ann.get_messages().after
+        asker.drop(stem, request(stem, "get_messages", payload={"after": after, "wait_seconds": 300}))
+        ann.ping()
+        began = time.monotonic()
+        end()
+        assert time.monotonic() - began < 15  # nobody waits for those who wait
+        assert os.listdir(asker.requests) == [f"{stem}.json"]
+        assert asker.peek(stem) is None
+        served.start()
+        ann.send_message("back again")
+        assert [one["content"] for one in asker.reply(stem)["result"]["messages"]] == ["back again"]
+        wait_for(lambda: not os.listdir(asker.requests))
 
 
 def test_a_thousand_waiting_readers_slow_nobody(make_host: HostFactory, home: Path) -> None:
@@ -138,9 +129,9 @@ def test_a_thousand_waiting_readers_slow_nobody(make_host: HostFactory, home: Pa
     ann = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
 
     def appended() -> float:
-        """Return the processor time that the host needs for a hundred appends."""
+        """Return the processor time that the host needs for fifty appends."""
         before = processor_seconds(host)
-        for number in range(100):
+        for number in range(50):
             ann.append_turn("user", f"number {number}")
         return processor_seconds(host) - before
 

@@ -173,7 +173,7 @@ def _written_by(host: HostProcess, mallory: RawSender) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["link", "unlink"])  # a host reads as the test of all ways does
 def test_a_raced_host_writes_nothing_of_foreign_files(
     make_host: HostFactory, home: Path, racer: Path, secret: Path, way: str
 ) -> None:
