@@ -134,7 +134,7 @@ def tasks(nursery: Nursery, folder: Path) -> Work:
     def is_done(home: Path) -> bool:
         return len(records(home, "done")) >= HOURS + 1
 
-    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=131, later=250)
+    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=263, later=250)
 
 
 # ---------------------------------------------------------------------------------------------------------- delegation
@@ -196,7 +196,7 @@ def delegation(nursery: Nursery, folder: Path) -> Work:
         left = list((home / "data/ipc").rglob("requests/*.json"))
         assert not left, f"{where}: {left}"
 
-    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=131, later=250)
+    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=263, later=250)
 
 
 # ------------------------------------------------------------------------------------------------------------ messages
@@ -245,7 +245,7 @@ def messages(nursery: Nursery, folder: Path) -> Work:
         assert [message["content"] for message in told] == texts[: len(told)] != [], where
         assert list(dict.fromkeys(message["content"] for message in pushed(home))) == texts, where
 
-    return Work(settings, begin, is_done, check, stride=29, later=60)
+    return Work(settings, begin, is_done, check, stride=61, later=60)
 
 
 # ------------------------------------------------------------------------------------------------------- consolidation
@@ -296,7 +296,7 @@ def consolidation(nursery: Nursery, folder: Path) -> Work:
     def is_done(home: Path) -> bool:
         return (home / mark_file).exists()
 
-    return Work(CONSOLIDATED, make_talk, is_done, check, write_script, stride=83, later=60)
+    return Work(CONSOLIDATED, make_talk, is_done, check, write_script, stride=167, later=60)
 
 
 # --------------------------------------------------------------------------------------------------------------- dream
@@ -362,7 +362,7 @@ def dream(nursery: Nursery, folder: Path) -> Work:
         mark = json.loads((home / dreamt_file("main")).read_text())
         assert mark["proposal"] in {each["id"] for each in proposals if each["kind"] == "dream"}, f"{where}: {mark}"
 
-    return Work(DREAMT, make_sleeper, is_done, check, write_script, stride=113, later=80)
+    return Work(DREAMT, make_sleeper, is_done, check, write_script, stride=227, later=80)
 
 
 # ------------------------------------------------------------------------------------------------------- people's edits
@@ -399,7 +399,7 @@ def recorded_edits(nursery: Nursery, folder: Path) -> Work:
             before, after = (None if text is None else digest_of(text) for text in (_BEFORE[name], _AFTER[name]))
             assert (edit_of(edit)[1:3], edit.sender) == ((before, after), "human"), where
 
-    return Work(RECORDED_AT_ONCE, copied(home), is_done, check, stride=23, later=20)
+    return Work(RECORDED_AT_ONCE, copied(home), is_done, check, stride=47, later=20)
 
 
 class Edited:
@@ -434,7 +434,7 @@ class Edited:
             left = [path.name for path in (home / "groups" / "main").iterdir() if path.name.startswith(".")]
             assert left == [], where
 
-        return asked_of(self.home, requests, _ONE_BY_ONE, check_all, stride=59)
+        return asked_of(self.home, requests, _ONE_BY_ONE, check_all, stride=113)
 
 
 def _undone(edited: Edited, asked: Mapping[str, bytes]) -> Work:
@@ -537,7 +537,7 @@ def forget(nursery: Nursery, folder: Path) -> Work:
             kept = journal.execute("SELECT reply FROM receipts WHERE sender = 'operator' AND request = 'f1'").fetchall()
         assert [json.loads(data) for (data,) in kept] == [reply], where
 
-    return asked_of(told, TO_FORGET, FORGETTING, check, stride=97)
+    return asked_of(told, TO_FORGET, FORGETTING, check, stride=197)
 
 
 # ------------------------------------------------------------------------------------------------------- removed notes
@@ -571,7 +571,7 @@ def removed_notes(nursery: Nursery, folder: Path) -> Work:
         assert [path.name for path in group.iterdir() if path.name.startswith(".")] == [], where
         assert all(json.loads(reply_of(home, name) or b"{}")["ok"] for name in requests), where
 
-    return asked_of(home, requests, _ONE_BY_ONE, check, stride=31)
+    return asked_of(home, requests, _ONE_BY_ONE, check, stride=61)
 
 
 # ------------------------------------------------------------------------------------------------------------ contexts
@@ -594,7 +594,7 @@ def contexts(nursery: Nursery, folder: Path) -> Work:
                 again = RawSender(home, sender="ann").do(f"{number}a", "get_context", as_of=shown["hash"])
                 assert again["system"] == shown["system"], where
 
-    return asked_of(home, requests, _ONE_BY_ONE, check, stride=41)
+    return asked_of(home, requests, _ONE_BY_ONE, check, stride=83)
 
 
 FEATURES: Final[Mapping[str, Callable[[Nursery, Path], Work]]] = {

@@ -221,12 +221,11 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
     return kills
 
 
-def cut_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int, *, is_mixed: bool) -> None:
+def cut_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int) -> None:
     """Cut the power at a call, ask again for what has no whole reply, and let the next host finish.
 
     Args:
         stride: see `kill_again`.
-        is_mixed: see `cut_power`.
     """
     shadow = folder / "shadow"
 
@@ -239,7 +238,7 @@ def cut_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, st
         return _is_killed(nursery.start(home, work.settings, kill=kill, shadow=shadow), home, work)
 
     for home, where in deaths(folder, rng, stride, begin, live):
-        cut_power(home, shadow, rng, is_mixed=is_mixed)
+        cut_power(home, shadow, rng, is_mixed=rng.random() < 0.5)
         work.ask(home)
         _is_killed(nursery.start(home, work.settings), home, work)
         work.check(home, where)

@@ -72,7 +72,7 @@ def test_a_killed_load_brings_the_whole_group_or_nothing(
     def live(home: Path, kill: Kill) -> bool:
         return is_killed(nursery, home, ("import", "main", archive), kill)
 
-    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 97, make_home, live):
+    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 197, make_home, live):
         assert (home / "groups/main").is_dir(), where
         if has_changes(home, "main"):
             cli_text("context", "main", home=home)  # opens the home as a host does
@@ -100,7 +100,7 @@ def test_a_killed_load_keeps_forgotten_texts_out(
     def begin(home: Path) -> None:
         shutil.copytree(archive.parent / "home", home)
 
-    for home, where in deaths(tmp_path, rng, 3 if IS_LONG else 167, begin, live):
+    for home, where in deaths(tmp_path, rng, 3 if IS_LONG else 331, begin, live):
         with nursery.serving(home):
             wait_for(lambda: read_forgetting(home / JOURNAL_FILE) is None, what="it is forgotten")  # noqa: B023
         if not has_changes(home, "twin"):
@@ -158,7 +158,7 @@ def test_a_killed_import_command_continues_without_doubles(
     def live(home: Path, kill: Kill) -> bool:
         return is_killed(nursery, home, command, kill)
 
-    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 127, make_home, live):
+    for home, where in deaths(tmp_path, rng, 1 if IS_LONG else 251, make_home, live):
         cli_text(*command, home=home)
         check_imported(home, where)
 
