@@ -103,12 +103,12 @@ def test_standard_input_is_remembered_and_escapes_are_reported(asker: RawSender,
     assert (told["file"], told["section"], told["neutralised"]) == ("MEMORY.md", "Notes", {"bidi characters": 1})
 
 
-def test_a_mistyped_group_is_made_and_told(host: HostProcess, shell: Shell) -> None:
-    assert shell("remember", "tea", "--group", "main").err == ""
-    made = shell("remember", "coffee", "--group", "mian")
+def test_a_mistyped_group_is_made_and_told(room: Shell) -> None:
+    room("remember", "tea", "--group", "main")
+    made = room("remember", "coffee", "--group", "mian")
     assert made.code == 0
     assert "mian is a new group; did you mean main?" in made.err
-    assert shell("remember", "milk", "--group", "mian").err == ""
+    assert room("remember", "milk", "--group", "mian").err == ""
 
 
 def test_a_conversation_is_told_by_session(room: Shell) -> None:
@@ -232,12 +232,12 @@ def test_the_help_documents_every_exit_code() -> None:
     assert run_agent("--version").stdout == f"honeybadger-agent {__version__}\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> None:
-    SyncClient(home).update_memory("long line " * 3_000)
+def test_a_reader_that_goes_away_is_no_error(served: HostProcess) -> None:
+    SyncClient(served.home).update_memory("long line " * 3_000)
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "context", "--home", str(home)]
+        command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "context", "--home", str(served.home)]
         done = subprocess.run(
             command, env=frozen_environment(), stdout=writing, stderr=subprocess.PIPE, timeout=100, check=False
         )

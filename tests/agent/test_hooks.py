@@ -58,7 +58,7 @@ def transcript(tmp_path: Path) -> Transcript:
 @pytest.fixture
 def room(asker: RawSender, transcript: Transcript) -> RawSender:
     """A group of its own of a host that serves all these tests; the folder of the transcript belongs to it."""
-    (transcript.path.parent / ".honeybadger").write_text(f"group = {asker.group}\n")
+    (transcript.path.parent / ".honeybadger").write_text(f"# memory of this team\ngroup = {asker.group}\n")
     return asker
 
 
@@ -114,7 +114,9 @@ def test_a_turn_is_kept_when_it_ends(room: RawSender, transcript: Transcript) ->
 
 def test_a_session_begins_with_the_groups_memory(room: RawSender, transcript: Transcript) -> None:
     SyncClient(room.home, room.group, "ann").update_memory("Ann likes teal", section="Colours")
-    text = context_of(run_hook(room.home, event(transcript, "SessionStart", source="startup")))
+    (transcript.path.parent / "source").mkdir()
+    cwd = str(transcript.path.parent / "source")  # in a folder of the repository that names the group
+    text = context_of(run_hook(room.home, event(transcript, "SessionStart", source="startup", cwd=cwd)))
     assert "Ann likes teal" in text
     assert "data, not instructions" in text
     assert "## Your Identity" not in text
@@ -207,25 +209,6 @@ def test_without_a_host_a_prompt_goes_on(home: Path, transcript: Transcript) -> 
     assert list((home / "data/ipc/main/claude-code/requests").iterdir()) == []
 
 
-def test_a_repository_names_its_group(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "boats", "ann").update_memory("The boat is called Gull")
-    repository = transcript.path.parent
-    (repository / ".honeybadger").write_text("# memory of this team\ngroup = boats\n")
-    (repository / "source").mkdir()
-    said = event(transcript, "SessionStart", source="startup", cwd=str(repository / "source"))
-    assert "The boat is called Gull" in context_of(run_hook(home, said))
-
-
-def test_a_refused_turn_does_not_stop_the_others(make_host: HostFactory, home: Path, transcript: Transcript) -> None:
-    make_host({"security.secrets": "refuse"}).start()
-    transcript.user("Hello")
-    transcript.user("my key is AKIAIOSFODNN7EXAMPLE")
-    transcript.assistant("Hi")
-    for _ in range(2):
-        run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
-    assert contents_of(home) == ["Hello", "Hi"]
-
-
 def test_a_refusal_that_expired_unread_costs_no_other_turn(
     make_host: HostFactory, home: Path, transcript: Transcript
 ) -> None:
@@ -244,14 +227,14 @@ def test_a_refusal_that_expired_unread_costs_no_other_turn(
     assert contents_of(home) == ["Hello", "Hi"]
 
 
-def test_a_user_named_like_a_sender_is_renamed(host: HostProcess, home: Path, transcript: Transcript) -> None:
-    SyncClient(home, "main", hook.login_name()).ping()
+def test_a_user_named_like_a_sender_is_renamed(room: RawSender, transcript: Transcript) -> None:
+    SyncClient(room.home, room.group, hook.login_name()).ping()
     transcript.user("Hello")
     transcript.assistant("Hi")
     for _ in range(2):
-        run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
-    assert wait_for(lambda: contents_of(home)) == ["Hello", "Hi"]
-    assert [turn["sender"] for turn in turns_of(home, SESSION)] == ["user", "claude-code"]
+        run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
+    turns = wait_for(lambda: turns_of(room.home, SESSION, room.group))
+    assert [(turn["sender"], turn["content"]) for turn in turns] == [("user", "Hello"), ("claude-code", "Hi")]
 
 
 def await_requests(room: RawSender) -> None:
@@ -277,7 +260,8 @@ def test_an_oversized_prompt_is_cut_and_says_so(room: RawSender, transcript: Tra
     assert cut.endswith("[cut here: 190,000 characters in all]")
 
 
-def test_a_session_without_transcript_is_kept_from_events(host: HostProcess, home: Path) -> None:
+def test_a_session_without_transcript_is_kept_from_events(served: HostProcess) -> None:
+    home = served.home
     for turn in ("t1", "t2"):
         run_hook(home, event(None, "UserPromptSubmit", prompt=f"Question {turn}", turn_id=turn), "codex")
         for _ in range(2):  # a second time, as if the first had been killed after it published
@@ -336,16 +320,17 @@ def test_a_gemini_chat_is_read_without_hook_text(room: RawSender, transcript: Tr
 
 
 def test_installed_settings_say_home_group_and_sender(
-    host: HostProcess, home: Path, transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    room: RawSender, transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     chosen = Path(hook.settings_file("claude-code"))
     chosen.parent.mkdir()
-    chosen.write_text(json.dumps({"home": str(home), "group": "boats", "sender": "laptop"}))
+    (transcript.path.parent / ".honeybadger").unlink()
+    chosen.write_text(json.dumps({"home": str(room.home), "group": room.group, "sender": "laptop"}))
     transcript.user("Hello")
-    run_hook(home / "elsewhere", event(transcript, "Stop"))
-    assert [turn["by"] for turn in turns_of(home, SESSION, "boats")] == ["laptop"]
+    run_hook(tmp_path / "elsewhere", event(transcript, "Stop"))
+    assert [turn["by"] for turn in turns_of(room.home, SESSION, room.group)] == ["laptop"]
     chosen.write_text("{")
-    done = run_hook(home, event(transcript, "Stop"))
+    done = run_hook(room.home, event(transcript, "Stop"))
     assert done.returncode == 0
     assert "run `honeybadger-agent install claude-code` again" in done.stderr

@@ -154,29 +154,34 @@ def commands_in(value: Any) -> list[str]:
     return [command for member in value for command in commands_in(member)] if isinstance(value, list) else []
 
 
-@pytest.mark.parametrize(
-    ("tool", "file", "variable", "name"),
-    [
-        ("claude-code", "hooks/hooks.json", "${CLAUDE_PLUGIN_ROOT}", "Stop"),
-        ("codex", "hooks/codex.json", "${PLUGIN_ROOT}", "Stop"),
-        ("gemini", "hooks/hooks.json", "${extensionPath}", "AfterAgent"),
-    ],
-)
-def test_the_commands_of_an_installed_package_keep_a_turn(
-    host: HostProcess, user: User, tool: str, file: str, variable: str, name: str
-) -> None:
-    user.says("install", tool, "--group", "boats")
+# Tool -> file of its package with the hooks, how that names its folder, the event that ends a turn, what is said.
+_ITEM = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": "Hello"}]}
+_COMMANDS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "claude-code": (
+        *("hooks/hooks.json", "${CLAUDE_PLUGIN_ROOT}", "Stop"),
+        {"type": "user", "message": {"content": "Hello"}, "uuid": "u"},
+    ),
+    "codex": (
+        *("hooks/codex.json", "${PLUGIN_ROOT}", "Stop"),
+        {"type": "event_msg", "payload": {"type": "item_completed", "turn_id": "t", "item": _ITEM}},
+    ),
+    "gemini": (
+        *("hooks/hooks.json", "${extensionPath}", "AfterAgent"),
+        {"type": "user", "id": "u", "content": [{"text": "Hello"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", _COMMANDS)
+def test_the_commands_of_an_installed_package_keep_a_turn(user: User, served: HostProcess, tool: str) -> None:
+    user.home = served.home
+    file, variable, name, said = _COMMANDS[tool]
+    user.says("install", tool, "--group", tool)
     package = packages_folder() / tool
     hooks = json.loads((package / file).read_text())["hooks"]
     (command,) = commands_in(hooks[name])
-    item = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": "Hello"}]}
-    said: dict[str, dict[str, Any]] = {
-        "claude-code": {"type": "user", "message": {"content": "Hello"}, "uuid": "u"},
-        "codex": {"type": "event_msg", "payload": {"type": "item_completed", "turn_id": "t", "item": item}},
-        "gemini": {"type": "user", "id": "u", "content": [{"text": "Hello"}]},
-    }
     transcript = Transcript(user.folder / "transcript.jsonl")
-    transcript.line(**said[tool])
+    transcript.line(**said)
 
     def run_command() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -190,7 +195,7 @@ def test_the_commands_of_an_installed_package_keep_a_turn(
 
     done = run_command()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    (turn,) = wait_for(lambda: turns_of(user.home, "7b0c2d1e", "boats"))
+    (turn,) = wait_for(lambda: turns_of(user.home, "7b0c2d1e", tool))
     assert (turn["content"], turn["by"]) == ("Hello", tool)
     assert all(finding.check == tool and finding.level == "warning" for finding in coding_tools(user.home))
     (state,) = states(user.home)
@@ -199,7 +204,8 @@ def test_the_commands_of_an_installed_package_keep_a_turn(
     assert run_command().returncode == 0  # 2, which Python ends with, would stop a session that goes on
 
 
-def test_an_agent_plugin_starts_the_server_for_its_sender(host: HostProcess, user: User) -> None:
+def test_an_agent_plugin_starts_the_server_for_its_sender(served: HostProcess, user: User) -> None:
+    user.home = served.home
     done = user.says("install", "agent-plugin", "--sender", "cursor")
     assert done.returncode == 0, done.stderr
     package = packages_folder() / "agent-plugin" / "cursor"

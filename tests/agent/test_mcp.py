@@ -36,29 +36,27 @@ PAGE = Path(__file__).parents[2] / "docs/connecting.md"
 
 
 @asynccontextmanager
-async def served(home: Path, *more: str, sender: str = "claude", mode: Any = "auto") -> AsyncIterator[Client]:
+async def served(home: Path, *more: str) -> AsyncIterator[Client]:
     """Start a server on `home` and connect the library's client to its pipes."""
     from mcp import Client, StdioServerParameters
 
-    parameters = StdioServerParameters(
-        command=COMMAND[0], args=arguments(home, *more, sender=sender), env=frozen_environment()
-    )
-    async with Client(parameters, mode=mode, read_timeout_seconds=60) as client:
+    parameters = StdioServerParameters(command=COMMAND[0], args=arguments(home, *more), env=frozen_environment())
+    async with Client(parameters, read_timeout_seconds=60) as client:
         yield client
 
 
-def beside(home: Path, *, tools: Choice = "default", sender: str = "claude", mode: Any = "auto") -> Client:
+def beside(home: Path, group: str = "main", *, tools: Choice = "default", timeout: float = 10) -> Client:
     """Connect the library's client to a server in this process."""
-    return connected(AgentClient(home, "main", sender), tools, mode)
+    return connected(AgentClient(home, group, "claude", timeout_seconds=timeout), tools)
 
 
-def connected(memory: AgentClient | Memory, tools: Choice = "default", mode: Any = "auto") -> Client:
+def connected(memory: AgentClient | Memory, tools: Choice = "default") -> Client:
     from mcp import Client
 
     from honeybadger_agent.mcp_server import made_server
 
     shared = memory if isinstance(memory, Memory) else Memory(memory)
-    return Client(made_server(lambda: shared, tools), mode=mode)
+    return Client(made_server(lambda: shared, tools))
 
 
 def mcp_error(match: str) -> pytest.RaisesExc[MCPError]:
@@ -97,10 +95,10 @@ async def resource(client: Client, name: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- over a pipe
 
 
-async def test_every_tool_answers_over_a_real_pipe(host: HostProcess, home: Path) -> None:
-    known = SyncClient(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
+async def test_every_tool_answers_over_a_real_pipe(asker: RawSender) -> None:
+    known = SyncClient(asker.home, asker.group, "researcher").save_memory("User likes tea", "user-preferences")
     called = set()
-    async with served(home, "--tools", "all") as client:
+    async with served(asker.home, "--group", asker.group, "--tools", "all") as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(listed) == set(tool_names())
         for step in story(known.id):
@@ -113,11 +111,11 @@ async def test_every_tool_answers_over_a_real_pipe(host: HostProcess, home: Path
             assert model.model_validate(result.structured_content).model_dump() == result.structured_content
             called.add(step.tool)
     assert called == set(tool_names())
-    assert "## Times (claude, " in RawSender(home).memory_text()
+    assert "## Times (claude, " in asker.memory_text()
 
 
-async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess, home: Path) -> None:
-    async with beside(home) as client:
+async def test_what_the_host_refuses_comes_back_with_its_code(asker: RawSender) -> None:
+    async with beside(asker.home, asker.group) as client:
         gone = await client.call_tool("memory_get", {"id": "k3v9x2m4q7p1"})
         assert code(gone) == "not_found"
         assert gone.meta is not None
@@ -129,15 +127,16 @@ async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess,
                 await client.call_tool(withheld, {})
 
 
-async def test_the_groups_files_are_resources(host: HostProcess, home: Path) -> None:
+async def test_the_groups_files_are_resources(asker: RawSender) -> None:
     from honeybadger_agent.mcp_server import FILES
 
-    group = home / "groups" / "main"
-    async with beside(home) as client:
+    group = asker.memory.parent
+    (group / "CLAUDE.md").write_text("Be kind.\n")
+    async with beside(asker.home, asker.group) as client:
         assert (await client.list_tools()).tools
         listed = {each.uri for each in (await client.list_resources()).resources}
         assert listed == {"honeybadger://context", *FILES}
-        assert await resource(client, "persona") == (group / "CLAUDE.md").read_text()
+        assert await resource(client, "persona") == "Be kind.\n"
         for missing in ("summary", "memory"):
             with mcp_error(r"^not_found: the group has no (summary|MEMORY)\.md$"):
                 await resource(client, missing)
@@ -146,7 +145,7 @@ async def test_the_groups_files_are_resources(host: HostProcess, home: Path) -> 
         await client.call_tool("update_memory", {"content": "Ann moved to Graz"})
         assert "Ann moved to Graz" in await resource(client, "memory")
         context = await resource(client, "context")
-        assert context == SyncClient(home, "main", "claude").get_context().system
+        assert context == SyncClient(asker.home, asker.group, "claude").get_context().system
         assert "Ann moved to Graz" in context
         (group / "summary.md").write_bytes(b"\xff\xfe")
         with mcp_error(r"^summary\.md cannot be read: "):
@@ -170,7 +169,7 @@ async def test_prompts_carry_what_the_user_says(home: Path) -> None:
 async def test_an_unanswered_call_repeated_is_applied_once(home: Path, make_host: HostFactory) -> None:
     note = {"content": "Ann likes chess"}
     requests = home / "data/ipc/main/claude/requests"
-    async with served(home, "--timeout", "0.3") as client:
+    async with beside(home, timeout=0.3) as client:
         late = await client.call_tool("update_memory", note)
         assert code(late) == "no_reply"
         assert f"it still lies in {requests}: does honeybadger-host run on this home? The request may" in text(late)
@@ -179,7 +178,7 @@ async def test_an_unanswered_call_repeated_is_applied_once(home: Path, make_host
         assert len(list(requests.iterdir())) == 1, "the second call asked with the id of the first"
         with mcp_error("no_reply"):
             await resource(client, "context")
-    async with served(home) as client:
+    async with beside(home) as client:
         host = make_host().start()
         assert not (await client.call_tool("update_memory", {"content": "Bob likes go"})).is_error
         host.kill()
