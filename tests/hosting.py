@@ -363,7 +363,8 @@ class HostProcess:
         arguments = [*constants, "--source", self.source, "run", "--home", str(self.home), *flags]
         env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
         preloaded = {"LD_PRELOAD": self.env["LD_PRELOAD"]} if "LD_PRELOAD" in self.env else {}
-        asks_a_model = str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:"))
+        models = [str(self.settings.get(name, "")) for name in ("model.name", "model.curation")]
+        asks_a_model = any(model.startswith(("openai:", "anthropic:")) for model in models)
         forked = forge(*(_OF_A_MODEL if asks_a_model else ()), **preloaded)
         self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr)
         return self

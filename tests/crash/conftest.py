@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.crash.hosts import Nursery
+from tests.crash.features import FEATURES
+from tests.crash.hosts import Nursery, Work
 
 IS_LONG: Final = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
 
@@ -26,6 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def nursery(shim: Path) -> Nursery:
     return Nursery(shim)
+
+
+@pytest.fixture(scope="session")
+def work_of(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Work]:
+    """What hosts do for a feature; made once, for each kill has a copy of its home."""
+    folder = tmp_path_factory.mktemp("features")
+    return functools.cache(lambda feature: FEATURES[feature](nursery, folder))
 
 
 @pytest.fixture

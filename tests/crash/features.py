@@ -437,6 +437,9 @@ class Edited:
         return asked_of(self.home, requests, _ONE_BY_ONE, check_all, stride=113)
 
 
+_edited = functools.cache(Edited)
+
+
 def _undone(edited: Edited, asked: Mapping[str, bytes]) -> Work:
     def check(home: Path, rows: list[Row], note: bytes, where: str) -> None:
         changed = sorted((row.kind, row.file) for row in rows)
@@ -450,19 +453,19 @@ def _undone(edited: Edited, asked: Mapping[str, bytes]) -> Work:
 
 def undone_edits(nursery: Nursery, folder: Path) -> Work:
     """Two edits are undone."""
-    edited = Edited(nursery, folder)
+    edited = _edited(nursery, folder)
     seqs = [edited.seqs[name] for name in ("MEMORY.md", "CLAUDE.md")]
     return _undone(edited, {f"u{seq}": request(f"u{seq}", "undo", payload={"seq": seq}) for seq in seqs})
 
 
 def rewind(nursery: Nursery, folder: Path) -> Work:
     """A group is brought back to what it was before two edits."""
-    return _undone(Edited(nursery, folder), {"m1": request("m1", "rewind", payload={"to": "2"})})
+    return _undone(_edited(nursery, folder), {"m1": request("m1", "rewind", payload={"to": "2"})})
 
 
 def edited_note(nursery: Nursery, folder: Path) -> Work:
     """A note gets another text."""
-    edited = Edited(nursery, folder)
+    edited = _edited(nursery, folder)
     id_, place = next(iter(notes_of("main", edited.held).items()))
 
     def check(home: Path, rows: list[Row], note: bytes, where: str) -> None:

@@ -173,7 +173,7 @@ def attend(story: Story, host: Child) -> int:
                 is_stopping = True
                 host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, f"the host does not get on with it:\n{host.tail()}"
-        time.sleep(0.001)
+        time.sleep(0.005)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def _is_killed(host: Child, home: Path, work: Work) -> bool:
             is_stopping = True
             host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, host.tail()
-        time.sleep(0.001)
+        time.sleep(0.005)
     assert code in (0, -signal.SIGKILL), host.tail()
     return code != 0
 

@@ -7,6 +7,7 @@ import random
 import signal
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -26,24 +27,24 @@ from tests.crash.features import (
     make_talk,
     write_entries,
 )
-from tests.crash.hosts import Nursery, Point, cut_again, ended, kill_again
+from tests.crash.hosts import Nursery, Point, Work, cut_again, ended, kill_again
 from tests.endpoint import Answer, Asked, openai, served
 from tests.hosting import HostProcess, RawSender, request, wait_for
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_killed_at_any_call_each_is_done_once(
-    nursery: Nursery, tmp_path: Path, rng: random.Random, feature: str
+    nursery: Nursery, work_of: Callable[[str], Work], tmp_path: Path, rng: random.Random, feature: str
 ) -> None:
-    work = FEATURES[feature](nursery, tmp_path)
+    work = work_of(feature)
     assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else work.stride) > 1
 
 
 @pytest.mark.parametrize("feature", ["forget", "removed_notes", "rewind"])
 def test_a_power_cut_at_any_call_leaves_each_whole(
-    nursery: Nursery, tmp_path: Path, rng: random.Random, feature: str
+    nursery: Nursery, work_of: Callable[[str], Work], tmp_path: Path, rng: random.Random, feature: str
 ) -> None:
-    work = FEATURES[feature](nursery, tmp_path)
+    work = work_of(feature)
     for _ in range(2 if IS_LONG else 1):
         cut_again(nursery, tmp_path, rng, work, 1 if IS_LONG else work.stride)
 

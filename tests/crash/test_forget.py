@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.crash.conftest import IS_LONG
-from tests.crash.features import FORGETTING, SECRET, TO_FORGET, ask, forget, left_in
+from tests.crash.features import FORGETTING, SECRET, TO_FORGET, ask, left_in
 from tests.crash.hosts import Nursery, Point, Work, cut_power, ended, keep_all
 from tests.hosting import RawSender, request, wait_for
 
 POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "vacuumed")
 
 
-@pytest.fixture(scope="module")
-def work(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Work:
-    return forget(nursery, tmp_path_factory.mktemp("forget"))
+@pytest.fixture
+def work(work_of: Callable[[str], Work]) -> Work:
+    return work_of("forget")
 
 
 @pytest.mark.parametrize("is_synced", [True, False])

@@ -126,7 +126,7 @@ def test_killed_at_any_call_each_turn_is_kept_once(host: HostProcess, home: Path
             for when in ("before", "torn"):
                 for number, place in enumerate(calls(conversation, name, when)):
                     killed[place] += 1
-                    if number % 8 == 7:
+                    if number % 16 == 15:
                         assert conversation.kept() == conversation.said, place
                 assert conversation.kept() == conversation.said, name
                 conversation.renew()
