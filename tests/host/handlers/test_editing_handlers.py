@@ -10,7 +10,6 @@ import pytest
 
 from honeybadger_agent.wire import is_name
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from tests.host.handlers.room import NOW, Room
 from tests.host.handlers.test_entry_handlers import files, memory, put
 
@@ -99,21 +98,6 @@ def test_an_edit_of_an_older_version_is_a_conflict(room: Room) -> None:
     assert room.change("edit_memory", **{**edit, "expected_version": now})["content"] == "coffee"
 
 
-def test_a_new_name_or_category_moves_the_entry(room: Room) -> None:
-    saved = save(room, "a.md", "text", "one")
-    outcome = room.decide("edit_memory", id=saved["id"], name="b.md", category="two/deep")
-    removed, written = outcome.changes
-    assert isinstance(removed, FileRemoved)
-    assert isinstance(written, FileWritten)
-    moved = room.change("edit_memory", id=saved["id"], name="b.md", category="two/deep")
-    assert files(room) == [f"two/deep/{moved['id']}.json"]
-    assert (moved["name"], moved["content"], moved["created"]) == ("b.md", "text", saved["created"])
-    back = room.change("edit_memory", id=moved["id"], name="a.md", category="one")
-    assert back["id"] == saved["id"]
-    unnamed = room.change("save_memory", content="tea", category="one")
-    assert room.change("edit_memory", id=unnamed["id"], category="two")["id"] == unnamed["id"]
-
-
 def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     first, second = save(room, "a.md"), save(room, "b.md")
     refused = room.refused("edit_memory", id=second["id"], name="a.md")
@@ -154,24 +138,6 @@ def test_entries_are_listed_by_category_and_name_with_sizes(room: Room) -> None:
     last = found["entries"][1]
     assert (last["id"], last["title"], last["begins"]) == (unnamed["id"], "Tea", "User likes tea")
     assert last["updated"] == unnamed["updated"]
-
-
-def test_a_list_goes_as_deep_as_asked(room: Room) -> None:
-    for category in ("a", "a/b", "a/b/c", "ab", "general"):
-        save(room, "x.md", "x", category)
-
-    def folders(**payload: Any) -> list[str]:
-        return [row["category"] for row in room.ask("list_memory_entries", **payload)["folders"]]
-
-    assert rows(room, category="A", depth=0) == [("a", "x.md")]
-    assert folders(category="a", depth=0) == ["a", "a/b"]
-    assert rows(room, category="a", depth=1) == [("a", "x.md"), ("a/b", "x.md")]
-    assert folders(category="a", depth=1) == ["a", "a/b", "a/b/c"]
-    assert rows(room, depth=1) == [("a", "x.md"), ("ab", "x.md"), ("general", "x.md")]
-    assert folders(depth=1) == ["a", "a/b", "ab", "general"]
-    assert rows(room, name="x.md") == [("general", "x.md")]
-    assert rows(room, category="nowhere") == []
-    assert rows(room, category="nowhere", name="x.md") == []
 
 
 def test_pages_of_a_list_together_are_the_list(room: Room) -> None:

@@ -12,7 +12,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from tests.host.handlers.room import NOW, Room
 
 
@@ -78,30 +77,6 @@ def test_saving_a_known_text_reinforces_its_entry(room: Room) -> None:
     assert room.change("save_memory", content="User prefers dark mode")["reinforced"] == 2
     assert len(files(room)) == 1
     assert room.change("save_memory", content="User prefers dark mode", category="look")["reinforced"] == 0
-
-
-def test_two_saves_of_one_slice_meet_each_other(room: Room) -> None:
-    first = room.decide("save_memory", content="x")
-    (change,) = first.changes
-    assert isinstance(change, FileWritten)
-    room.unit.apply([change])
-    (again,) = room.decide("save_memory", content="X").changes
-    assert isinstance(again, FileWritten)
-    assert (again.file, again.replaces) == (change.file, change.data)
-
-
-def test_one_batch_saves_deletes_and_saves_an_entry_again(room: Room) -> None:
-    def step(type_: str, **payload: Any) -> Any:
-        outcome = room.decide(type_, **payload)
-        (change,) = outcome.changes
-        assert isinstance(change, FileWritten | FileRemoved)
-        room.unit.apply([change])
-        return outcome.result
-
-    saved = step("save_memory", content="x")
-    assert {**step("delete_memory", id=saved["id"]), "similar": []} == saved
-    assert room.refused("delete_memory", id=saved["id"]).code == "not_found"
-    assert step("save_memory", content="x") == saved
 
 
 def test_the_old_text_of_an_edited_entry_is_new(room: Room) -> None:
@@ -247,23 +222,6 @@ def test_an_entry_stays_pinned_until_somebody_says_otherwise(room: Room) -> None
 
 def undo(room: Room, seq: int) -> Any:
     return room.change("undo", "operator", seq=seq)
-
-
-def test_undo_brings_back_what_was_deleted_reinforced_or_new(room: Room) -> None:
-    saved = room.change("save_memory", content="x", tags=["a"])
-    path = room.home / "groups/main" / saved["file"]
-    first = path.read_bytes()
-    room.change("save_memory", content="x", tags=["b"])
-    second = path.read_bytes()
-    room.change("delete_memory", id=saved["id"])
-    assert undo(room, 3) == {"file": saved["file"], "did": "restored"}
-    assert path.read_bytes() == second
-    assert undo(room, 2) == {"file": saved["file"], "did": "put_back"}
-    assert path.read_bytes() == first
-    assert undo(room, 1) == {"file": saved["file"], "did": "removed"}
-    assert not path.exists()
-    assert undo(room, 6)["did"] == "restored"  # an undo is a change as any other
-    assert path.read_bytes() == first
 
 
 def test_undo_overwrites_nothing_and_names_the_obstacle(room: Room) -> None:

@@ -19,7 +19,6 @@ from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 FILE: Final = "data/context/main/main.json"
-LATER: Final = 10.0  # seconds after which a session is quiet
 
 
 class Room(rooms.Room):
@@ -83,24 +82,6 @@ def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
     }
     assert (loaded["is_new"], loaded["turns"], loaded["tokens"], loaded["file"]) == (True, 0, 0, FILE)
     assert not room.file.exists()
-
-
-def test_turns_are_in_the_document_at_once(room: Room) -> None:
-    room.say("Create a new file")
-    room.change(
-        "append_turn", role="assistant", content="Done", tools_used=["file_write"], input_tokens=100, output_tokens=7
-    )
-    for _ in range(2):
-        loaded = room.load()
-        seconds = int(NOW.timestamp())
-        assert loaded["recent_history"] == [
-            {"timestamp": seconds, "role": "user", "content": "Create a new file", "token_count": 4},
-            {"timestamp": seconds, "role": "assistant", "content": "Done", "token_count": 1},
-        ]
-        assert loaded["token_usage"] == {"total_input": 104, "total_output": 7, "by_session": 111}
-        assert loaded["tool_stats"] == {"total_calls": 1, "by_tool": {"file_write": 1}, "failures": 0}
-        assert (loaded["turns"], loaded["tokens"], loaded["is_new"]) == (2, 5, False)
-        room.restart()
 
 
 # ---------------------------------------------------------------------------------------------------------- compaction

@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from honeybadger_host.journal.changes import Added, FileRemoved
 from honeybadger_host.work.runs import run_id, run_in
 from honeybadger_host.work.task_files import recorded
 from tests.host.handlers.room import NOW, Room
@@ -77,18 +76,6 @@ def test_the_end_of_a_run_undoes_no_pause(room: Room) -> None:
     assert room.ask("list_tasks")["tasks"] == []
 
 
-def test_cancelling_removes_the_file_and_the_journal_keeps_it(room: Room) -> None:
-    room.change("schedule_task", **DAILY)
-    data = file_of(room).read_bytes()
-    removed, record = room.decide("cancel_task", "ann", task="read-the-news").changes
-    assert isinstance(removed, FileRemoved)
-    assert isinstance(record, Added)
-    assert removed.data == data
-    row = room.change("cancel_task", "ann", task="read-the-news")
-    assert (row["state"], row["why"], row["next"]) == ("over", "by ann", [])
-    assert not file_of(room).exists()
-
-
 def test_a_cancelled_task_says_who_cancelled_it(room: Room) -> None:
     """It said that its agent has no model, which no longer matters."""
     folder = room.home / "config" / "agents"
@@ -97,16 +84,6 @@ def test_a_cancelled_task_says_who_cancelled_it(room: Room) -> None:
     room.restart()
     assert "offline" in room.change("schedule_task", **DAILY)["why"]
     assert room.change("cancel_task", "ann", task="read-the-news")["why"] == "by ann"
-
-
-def test_a_task_of_no_agent_waits_and_says_so(room: Room) -> None:
-    """It was shown as one that runs, and failed each time."""
-    file_of(room).parent.mkdir(parents=True)
-    file_of(room).write_bytes(orjson.dumps(DAILY | {"agent": "ghost"}))
-    why = "there is no agent 'ghost'; there are: assistant"
-    [row] = room.ask("list_tasks")["tasks"]
-    assert (row["state"], row["why"]) == ("waiting", why)
-    assert room.refused("run_task", task="read-the-news").message == why
 
 
 def test_another_groups_task_is_none_of_this_group(room: Room) -> None:
@@ -118,17 +95,6 @@ def test_another_groups_task_is_none_of_this_group(room: Room) -> None:
         assert "this group has no task read-the-news; it has none" in refused.message
     assert room.ask("list_tasks")["tasks"] == []
     assert len(room.ask("list_tasks", "main", "kitchen")["tasks"]) == 1
-
-
-def test_a_broken_file_is_paused_and_can_be_cancelled(room: Room) -> None:
-    room.change("schedule_task", **DAILY)
-    file_of(room).write_text('{"name": "x", "descripton": "y", "schedule_type": "cron"}')
-    [row] = room.ask("list_tasks")["tasks"]
-    assert row["state"] == "paused"
-    assert row["why"] == "description is missing; descripton is unknown"
-    assert "mend or cancel it" in room.refused("pause_task", task="read-the-news").message
-    room.change("cancel_task", task="read-the-news")
-    assert not file_of(room).exists()
 
 
 def test_a_requested_run_is_recorded_once(room: Room) -> None:

@@ -95,9 +95,6 @@ def test_no_session_or_group_sees_anothers_items(room: Room) -> None:
     assert listed(room, "b") == []
 
 
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-
-
 # -------------------------------------------------------------------------------------------------------------- limits
 
 

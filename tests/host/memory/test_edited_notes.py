@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-
 from honeybadger_host.journal.edits import Edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
@@ -58,8 +56,3 @@ def test_text_below_a_note_is_always_the_persons() -> None:
     assert [note is None for note in map(book.above, book.places)] == [True, False, True, False]
     archived = f"{NOTE}> Archived 2026-11-22T10:00:00Z by operator: done\nBelow.\n"
     assert [note.count("\n") for note in parse_notes(archived).notes] == [4, 1]
-
-
-lines = st.sampled_from(
-    ["## Likes (ann, 2026-11-18 11:00)", "## Mine", "- tea", "  more", "", "  ", "Below.", "> Archived x", "\r", "x\r"]
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -19,7 +19,6 @@ from honeybadger_host.memory.entries.entry import (
     entry_id,
     parse_entry,
     place_of,
-    reinforce,
 )
 from honeybadger_host.text.labels import each_once, folded
 
@@ -89,31 +88,6 @@ def test_a_byte_order_mark_and_nulls_are_ignored() -> None:
         b'\xef\xbb\xbf{"content": "x", "tags": null, "metadata": null, "title": null, "by": null, "reinforced": null}'
     )
     assert parse_entry(data, FILE) == Entry("k3v9x2m4q7p1", "user-preferences/look", "x")
-
-
-def test_saying_it_again_adds_and_takes_nothing_away() -> None:
-    first = Entry(
-        "a", "general", "x", ("UI", "look"), NOON, NOON, {"a": 1, "b": 1}, "bee", "Old", ("Looks",), more={"c": 3}
-    )
-    later = NOON + timedelta(days=1)
-    said = Entry("a", "general", "X", ("ui", "dark"), later, later, {"b": 2}, "ant", None, ("looks", "Theme"))
-    again = reinforce(first, said)
-    assert again == Entry(
-        "a",
-        "general",
-        "x",
-        ("UI", "look", "dark"),
-        NOON,
-        later,
-        {"a": 1, "b": 2},
-        "bee",
-        "Old",
-        ("Looks", "Theme"),
-        1,
-        {"c": 3},
-    )
-    assert reinforce(again, Entry("a", "general", "x", title="New")).title == "New"
-    assert reinforce(again, said).reinforced == 2
 
 
 @pytest.mark.parametrize(

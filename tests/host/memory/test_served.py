@@ -61,15 +61,6 @@ def test_a_context_is_found_by_hash_and_moment(tmp_path: Path) -> None:
     assert again.served_until("main", "s", 1, 9000, "b") is None
 
 
-def test_a_beginning_that_contexts_share_is_kept_once(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    for number in (1, 2, 3):
-        ledger.note(context(number))
-    with sqlite3.connect(tmp_path / LEDGER_FILE) as db:
-        counts = [db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("contexts", "rest", "stable")]
-    assert counts == [3, 3, 1]
-
-
 @pytest.mark.parametrize("table", ["rest", "stable"])
 def test_a_damaged_context_is_not_returned(tmp_path: Path, table: str) -> None:
     ledger, one = ledger_of(tmp_path), context(1)

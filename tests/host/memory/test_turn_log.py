@@ -243,11 +243,6 @@ def test_a_log_changed_from_outside_is_read_again(tmp_path: Path, log_file: Path
         log_file.write_bytes(edited)
     assert [each.content for each in turn_logs.load("main", "main").turns] == ["edited 1", "edited 2"]
     assert say(tmp_path, turn_logs, "main") == 3
-
-
-def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    say(tmp_path, turn_logs, "main")
     log_file.unlink()
     assert numbers(turn_logs) == []
     assert say(tmp_path, turn_logs, "main") == 1

@@ -21,14 +21,6 @@ class Clocks:
         self.steady += seconds
 
 
-def test_a_clock_that_nobody_sets_never_jumps() -> None:
-    clocks = Clocks()
-    for seconds in (60, 60.4, 7 * DAY, 0):
-        clocks.passes(seconds, 0.05)
-        assert clocks.watched.look() == 0
-    assert clocks.watched.was_watched_for(7 * DAY)
-
-
 def test_a_set_clock_is_noticed_once() -> None:
     clocks = Clocks()
     for jump in (YEAR, -2 * YEAR, 61.0):

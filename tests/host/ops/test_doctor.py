@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 from pathlib import Path
 
@@ -158,25 +157,6 @@ def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: 
     lock.release()
     (waiting,) = (home / "data/ipc/main/operator/requests").iterdir()
     assert str(waiting) in str(said.value)
-
-
-def test_status_names_its_time_and_is_written_every_second(home: Path) -> None:
-    with HostProcess(home) as host:
-        host.start()
-        wait_for((home / "data" / "status.json").exists)
-        times = {(home / "data" / "status.json").stat().st_mtime}
-
-        def has_four() -> bool:
-            times.add((home / "data" / "status.json").stat().st_mtime)
-            return len(times) == 4
-
-        wait_for(has_four)
-        assert min(after - before for before, after in itertools.pairwise(sorted(times))) < 2
-        said = run_cli("status", home=home).stdout
-        host.stop()
-    assert ", up " in said
-    assert " second" in said
-    assert ", as of 2" in said
 
 
 def test_problems_stand_last_above_their_number(home: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Invalid
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 pytest.importorskip("prometheus_client", reason="needs the extra metrics")
 from prometheus_client.parser import text_string_to_metric_families
@@ -120,43 +118,26 @@ def test_metrics_hold_no_text_and_no_names(
         assert word not in text.lower(), word
 
 
-def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, textfile: Path) -> None:
-    wait_for(textfile.exists, what="the first numbers")
-    inodes: set[int] = set()
-    deadline = time.monotonic() + PATIENCE
-    while len(inodes) < 5:
-        assert time.monotonic() < deadline
-        with textfile.open() as file:
-            text = file.read()
-            inodes.add(os.fstat(file.fileno()).st_ino)
-        assert text.splitlines()[-1].startswith("honeybadger_resident_memory_bytes ")
-    assert stat.S_IMODE(textfile.stat().st_mode) == 0o644
-    assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
-
-
 # ------------------------------------------------------------------------------------------------------------- refusals
 
 
-def refusal_of(host: HostProcess) -> str:
+@pytest.mark.parametrize(
+    ("file", "source", "says"),
+    [
+        ("data/m.prom", WITHOUT_THE_EXTRA, "needs prometheus-client: pip install ./honeybadger_agent '.[metrics]'"),
+        ("data/metrics.txt", "", "must end in .prom"),
+        ("/nowhere/metrics.prom", "", "/nowhere is not a folder that uid"),
+    ],
+)
+def test_a_text_file_that_nobody_would_read_is_refused(
+    make_host: HostFactory, file: str, source: str, says: str
+) -> None:
+    host = make_host({"metrics.textfile": file}, source=source)
     host.launch()
     assert host.wait() == 3
-    return host.stderr.read_text()
-
-
-def test_metrics_without_the_extra_name_what_to_install(make_host: HostFactory) -> None:
-    said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, source=WITHOUT_THE_EXTRA))
-    assert "metrics.textfile needs prometheus-client: pip install ./honeybadger_agent '.[metrics]'" in said
+    assert says in host.stderr.read_text()
 
 
 def test_without_metrics_a_host_needs_no_extra(make_host: HostFactory, client: MakeClient) -> None:
     make_host(source=WITHOUT_THE_EXTRA).start()
     assert client().ping().protocol == 1
-
-
-def test_a_text_file_that_nobody_would_read_is_refused(make_host: HostFactory) -> None:
-    assert "must end in .prom" in refusal_of(make_host({"metrics.textfile": "data/metrics.txt"}))
-
-
-def test_a_text_file_in_no_folder_is_refused(make_host: HostFactory) -> None:
-    said = refusal_of(make_host({"metrics.textfile": "/nowhere/metrics.prom"}))
-    assert "/nowhere is not a folder that uid" in said

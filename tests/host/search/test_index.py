@@ -118,22 +118,6 @@ def test_what_was_said_before_a_stop_is_found_before_the_comparison(
     assert not is_complete  # the entries were not compared yet
 
 
-def test_a_large_group_is_loaded_before_its_first_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("honeybadger_host.search.index.BLOCK_DOCUMENTS", 3)
-    for number in range(3):
-        world.entry(f"e{number}", "weasel")
-    world.entry("s1", "weasel", group="small")
-    while world.index.work():
-        pass
-    assert world.index.resident_bytes == 0
-    while world.index.pack():
-        pass
-    loaded = world.index.resident_bytes
-    assert loaded > 0
-    assert world.find("weasel") == ["e0", "e1", "e2"]
-    assert world.index.resident_bytes == loaded  # it was this group's
-
-
 def test_a_comparison_waits_while_somebody_searches(world: World) -> None:
     world.entry("e1", "badger")
     assert world.find("badger") == ["e1"]

@@ -7,9 +7,7 @@ from honeybadger_host.text.labels import is_below
 from tests.host.memory.test_working_memory import NOW, entry
 
 PAGES = [
-    entry(
-        "page-1", "The badger digs a sett. Badgers are omnivores; a badger eats worms.", "web-content/animals", "Zoo"
-    ),
+    entry("page-1", "The badger digs a sett. A badger eats worms.", "web-content/animals", "Zoo"),
     entry(
         "page-2", "Otters swim. One badger is mentioned here among many other words that say nothing.", "web-content"
     ),
@@ -17,35 +15,18 @@ PAGES = [
 ]
 
 
-def found(query: str, category: str | None = None, *tags: str) -> list[str]:
-    return [hit.key for hit, _ in find(PAGES, query, category, tags, now=NOW)]
-
-
-def test_the_entry_that_says_most_of_it_comes_first() -> None:
-    assert found("badger") == ["page-1", "page-2"]
-    assert found("Which badgers swim?") == ["page-2", "page-1"]
-    assert found("giraffe") == []
-
-
-def test_a_word_is_found_in_any_spelling() -> None:
-    assert found("BADGER") == found("badgers")
-    entries = [entry("k", "\u660e\u5929\u6709\u96e8"), entry("l", "\u4eca\u5929\u6709\u96ea")]
-    assert [hit.key for hit, _ in find(entries, "\u660e\u5929", now=NOW)] == ["k"]
-    assert preview(entries[0], "\u6709\u96e8") == "\u660e\u5929\u6709\u96e8"
-
-
-def test_an_entry_is_found_by_key_tags_and_category() -> None:
-    assert found("email") == ["draft_email"]
-    assert found("zoo") == ["page-1"]
-    assert found("animals") == ["page-1"]
-
-
-def test_filters_need_the_category_and_all_tags() -> None:
-    assert found("badger noon", "web-content") == ["page-1", "page-2"]
-    assert found("noon", "web") == []
-    assert found("badger", "web-content/animals") == ["page-1"]
-    assert found("badger", None, "zoo") == ["page-1"]
-    assert found("badger", None, "zoo", "other") == []
+def test_an_entry_is_found_by_all_that_names_it() -> None:
+    for query, category, tags, keys in (
+        ("BADGER", None, (), ["page-1", "page-2"]),
+        ("Which badgers swim?", None, (), ["page-2", "page-1"]),
+        ("email", None, (), ["draft_email"]),
+        ("animals", None, (), ["page-1"]),
+        ("badger noon", "web-content", (), ["page-1", "page-2"]),
+        ("noon", "web", (), []),
+        ("badger", None, ("zoo",), ["page-1"]),
+        ("badger", None, ("zoo", "other"), []),
+    ):
+        assert [hit.key for hit, _ in find(PAGES, query, category, tags, now=NOW)] == keys, (query, category, tags)
     assert is_below("A/B", "a")
     assert not is_below(None, "a")
 
@@ -55,3 +36,4 @@ def test_a_preview_shows_the_place_on_one_line() -> None:
     assert "the badger is here y" in preview(long, "Badger")
     assert len(preview(long, "badger")) <= 200
     assert preview(entry("k", "short"), "?") == "short"
+    assert preview(entry("k", "\u660e\u5929\u6709\u96e8"), "\u6709\u96e8") == "\u660e\u5929\u6709\u96e8"

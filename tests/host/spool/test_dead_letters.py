@@ -206,7 +206,7 @@ def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -
     serving.start()
     try:
         _bury_in(home, "a.json", b"first")
-        for _ in range(300):
+        for _ in range(40):
             retry_dead(home, find_dead(home, "main/alice/a"))
             wait_for(lambda: not os.listdir(requests), what="it was served")
             assert [letter.data for letter in list_dead(home)] == [b"first"]
