@@ -19,10 +19,9 @@ from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, ru
 from tests.people import looking, save, settle
 
 
-def log_of(home: Path) -> list[tuple[int, str, str]]:
-    return [
-        (row.seq, row.sender, row.kind) for row in reversed(read_log(home / "data/journal.db", LogFilter("main"), 100))
-    ]
+def log_of(home: Path, group: str = "main") -> list[tuple[int, str, str]]:
+    rows = read_log(home / "data/journal.db", LogFilter(group), 100)
+    return [(row.seq, row.sender, row.kind) for row in reversed(rows)]
 
 
 def test_an_entry_is_known_after_kill_restart_and_edit(make_host: HostFactory, client: MakeClient) -> None:

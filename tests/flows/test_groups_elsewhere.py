@@ -12,6 +12,7 @@ from honeybadger_host.errors import HomeError, StorageFailed
 from honeybadger_host.files.home import check_home, make_home
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
+from tests.flows.world import wait_for_status
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 from tests.people import save
 
@@ -94,7 +95,7 @@ def test_a_moved_group_says_where_it_went(host: HostProcess, home: Path) -> None
     shop, other = RawSender(home, "shop").make(), RawSender(home, "other").make()
     shop.do("n1", content="before it went")
     mark = moved(home)
-    wait_for(lambda: "moved     shop" in cli_text("status", home=home), what="the host has read it")
+    wait_for_status(home, lambda text: "moved     shop" in text)
     for number, (kind, members) in enumerate([("update_memory", {"content": "lost"}), ("get_context", {})]):
         reply = shop.ask(f"m{number}", request(f"m{number}", kind, payload=members))
         assert_refused(reply, "not_found", says=f"another home: {WHERE}", field="group")
@@ -105,7 +106,7 @@ def test_a_moved_group_says_where_it_went(host: HostProcess, home: Path) -> None
     assert WHERE in run_cli("doctor", home=home).stdout
     assert "before it went" in cli_text("context", "shop", home=home)
     mark.unlink()
-    wait_for(lambda: "moved     shop" not in cli_text("status", home=home), what="it is served again")
+    wait_for_status(home, lambda text: "moved     shop" not in text)
     shop.do("n2", content="it came back")
     assert "lost" not in shop.memory_text()
 

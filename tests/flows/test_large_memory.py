@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from honeybadger_agent.wire import SearchResult
-from tests.commands import cli_json, cli_text
+from tests.commands import cli_text
 from tests.conftest import MakeClient
-from tests.hosting import RawSender, wait_for
+from tests.hosting import RawSender, status_of, wait_for
 from tests.people import newest_edit
 
 NOTES = 40
@@ -48,7 +48,7 @@ def test_a_sender_of_large_notes_takes_nobodys_memory_away(member: MakeClient, a
         wait_for(partial(_found, member, word), 60, what=word)
 
     home = asker.home
-    status = wait_for(lambda: cli_json("status", home=home).get("large_memories"), what="the status file")
+    status = wait_for(lambda: status_of(home).get("large_memories", []), what="the status file")
     assert status[0].startswith(f"{asker.group}/MEMORY.md has ")
     assert f"groups/{asker.group}/MEMORY.md has " in cli_text("doctor", home=home)
 

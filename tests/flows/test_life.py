@@ -20,12 +20,14 @@ from honeybadger_host.cli.status import print_status
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
+from tests.flows.world import wait_for_status
 from tests.hosting import (
     HostProcess,
     RawSender,
     assert_refused,
     request,
     run_cli,
+    status_of,
     wait_for,
 )
 from tests.people import save
@@ -250,7 +252,8 @@ def test_a_new_home_works_as_the_readme_says(tmp_path: Path) -> None:
     with HostProcess(home, {"ops.status.STATUS_SECONDS": 0.1}) as host:
         host.start()
         SyncClient(home).update_memory("first")
-        wait_for(lambda: cli_json("status", home=home).get("requests", {}).get("total") == 1)
+        wait_for(lambda: status_of(home).get("requests", {}).get("total") == 1)
+        assert cli_json("status", home=home)["requests"]["total"] == 1
         host.stop()
 
 
@@ -279,7 +282,7 @@ def test_status_tells_what_the_host_does(
     assert "3 (invalid 1, ok 2)" in text
     assert "not served: main/linked" in text
     assert "journal   at 1, " in text
-    wait_for(lambda: "journal   at 1, all in the files" in cli_text("status", home=home))
+    wait_for_status(home, lambda text: "journal   at 1, all in the files" in text)
     print_status(home, {name: part for name, part in status.items() if name not in ("moved", "push", "unanswered")})
     assert f"pid {host.pid}" in capsys.readouterr().out  # of a host of an earlier version
     host.kill()

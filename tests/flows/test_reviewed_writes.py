@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -12,135 +14,141 @@ from honeybadger_agent.wire import SaveMemory
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
-from tests.hosting import HostProcess, run_agent, run_cli, status_of, wait_for
+from tests.flows.world import wait_for_status
+from tests.hosting import HostProcess, RawSender, run_agent, run_cli, status_of, wait_for
 
 
-@pytest.fixture
-def careful(make_host: HostFactory) -> HostProcess:
-    """A host on a home whose group `main` is reviewed, and no other."""
-    return make_host({"memory.writes": "main=review"}).start()
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    """The groups of the tests are reviewed, and no others."""
+    reviewed = ",".join(f"group-{number}=review" for number in range(30))
+    return lambda home: HostProcess(home, {"memory.writes": reviewed})
 
 
 def review(home: Path, *arguments: object) -> str:
     return cli_text("review", *arguments, home=home)
 
 
-def proposal_in(home: Path, name: str | None) -> Path:
-    return home / f"groups/main/proposals/{name}.json"
+def decide(asker: RawSender, action: str, proposal: str | None) -> str:
+    return review(asker.home, action, asker.group, proposal)
 
 
-def test_waiting_writes_survive_a_restart_and_keep_their_authors(careful: HostProcess, client: MakeClient) -> None:
-    home = careful.home
-    note = client("cook").update_memory("Ann likes tea", "Drinks")
+def proposal_in(asker: RawSender, name: str | None) -> Path:
+    return asker.memory.parent / f"proposals/{name}.json"
+
+
+def test_waiting_writes_survive_a_restart_and_keep_their_authors(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    home, group = asker.home, asker.group
+    note = member("cook").update_memory("Ann likes tea", "Drinks")
     save = SaveMemory(content="Bob likes coffee", category="drinks", tags=["bob"], metadata={"cups": 3, "milk": None})
-    saved = client("cook")(save, request_id="r1")
+    saved = member("cook")(save, request_id="r1")
     assert note.proposal is not None
     assert saved.proposal is not None
     with pytest.raises(NotFound):
-        client().get_memory(saved.id)
-    assert client().search_memory("coffee").hits == []
-    assert client().read_group_files().memory is None
-    careful.kill()
-    careful.start()
-    assert client("cook")(save, request_id="r1") == saved  # the same again is the same reply, and not a second proposal
-    listed = review(home, "list", "main")
+        member().get_memory(saved.id)
+    assert member().search_memory("coffee").hits == []
+    assert member().read_group_files().memory is None
+    served.kill()
+    served.start()
+    assert member("cook")(save, request_id="r1") == saved  # the same again is the same reply, and not a second proposal
+    listed = review(home, "list", group)
     assert listed.count("write by cook  1 waiting") == 2
-    wait_for(lambda: status_of(home)["review"] == {"main": 2}, what="the status")
-    assert "review    2 proposals wait for you: main 2; see" in cli_text("status", home=home)
-    assert "+Bob likes coffee" in review(home, "show", "main", saved.proposal)
-    assert review(home, "accept", "main", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
-    assert review(home, "accept", "main", note.proposal) == f"{note.proposal}: accepted; 1 applied\n"
-    wait_for(lambda: status_of(home)["review"] == {}, what="the status")
-    entry = client().get_memory(saved.id)
+    wait_for(lambda: status_of(home)["review"].get(group) == 2, what="the status")
+    assert re.search(rf"review    \d+ proposals? waits? for you: .*\b{group} 2\b.*; see", cli_text("status", home=home))
+    assert "+Bob likes coffee" in decide(asker, "show", saved.proposal)
+    assert decide(asker, "accept", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
+    assert decide(asker, "accept", note.proposal) == f"{note.proposal}: accepted; 1 applied\n"
+    wait_for(lambda: group not in status_of(home)["review"], what="the status")
+    entry = member().get_memory(saved.id)
     assert (entry.content, entry.by, entry.tags, entry.metadata) == (
         *("Bob likes coffee", "cook", ["bob"]),
         {"cups": 3, "milk": None},
     )
-    assert "## Drinks (cook, " in (client().read_group_files().memory or "")
-    assert [row[1:] for row in log_of(home) if row[2] in ("entry", "note")] == [
+    assert "## Drinks (cook, " in (member().read_group_files().memory or "")
+    assert [row[1:] for row in log_of(home, group) if row[2] in ("entry", "note")] == [
         ("operator", "entry"),
         ("operator", "note"),
     ]
-    again = cli_error("review", "accept", "main", saved.proposal, home=home)
+    again = cli_error("review", "accept", group, saved.proposal, home=home)
     assert f"nothing of proposal {saved.proposal} waits" in again
-    assert client().get_memory(saved.id).reinforced == 0
-    assert review(home, "list", "main") == "nothing waits for a decision\n"
+    assert member().get_memory(saved.id).reinforced == 0
+    assert review(home, "list", group) == "nothing waits for a decision\n"
 
 
-def test_the_offline_model_does_not_claim_that_it_saved(careful: HostProcess, client: MakeClient) -> None:
-    told = run_agent("ask", "Remember that I like cheese", home=careful.home).stdout
+def test_the_offline_model_does_not_claim_that_it_saved(asker: RawSender, member: MakeClient) -> None:
+    told = run_agent("ask", "Remember that I like cheese", "--group", asker.group, home=asker.home).stdout
     assert told.startswith("This is not saved yet. It waits for review as write-")
 
 
-def test_a_waiting_edit_of_a_changed_entry_is_stale(careful: HostProcess, client: MakeClient) -> None:
-    home = careful.home
-    first = client().save_memory("Bob likes coffee")
+def test_a_waiting_edit_of_a_changed_entry_is_stale(asker: RawSender, member: MakeClient) -> None:
+    first = member().save_memory("Bob likes coffee")
     assert first.proposal is not None
-    review(home, "accept", "main", first.proposal)
-    edits = [client().edit_memory(first.id, content=f"Bob likes {what}") for what in ("tea", "milk")]
-    gone = client("cook").delete_memory(first.id)
+    decide(asker, "accept", first.proposal)
+    edits = [member().edit_memory(first.id, content=f"Bob likes {what}") for what in ("tea", "milk")]
+    gone = member("cook").delete_memory(first.id)
     assert (edits[0].content, gone.content) == ("Bob likes tea", "Bob likes coffee")
-    assert client().get_memory(first.id).content == "Bob likes coffee"
-    assert review(home, "accept", "main", edits[0].proposal).endswith("1 applied\n")
+    assert member().get_memory(first.id).content == "Bob likes coffee"
+    assert decide(asker, "accept", edits[0].proposal).endswith("1 applied\n")
     for late in (edits[1].proposal, gone.proposal):
-        assert review(home, "accept", "main", late) == f"{late}: accepted; 1 stale\n"
-    assert client().get_memory(first.id).content == "Bob likes tea"
-    assert review(home, "revert", "main", edits[0].proposal).startswith(f"{edits[0].proposal}: taken back")
-    assert client().get_memory(first.id).content == "Bob likes coffee"
-    review(home, "strike", "main", client().delete_memory(first.id).proposal)
-    assert client().get_memory(first.id).content == "Bob likes coffee"
+        assert decide(asker, "accept", late) == f"{late}: accepted; 1 stale\n"
+    assert member().get_memory(first.id).content == "Bob likes tea"
+    assert decide(asker, "revert", edits[0].proposal).startswith(f"{edits[0].proposal}: taken back")
+    assert member().get_memory(first.id).content == "Bob likes coffee"
+    decide(asker, "strike", member().delete_memory(first.id).proposal)
+    assert member().get_memory(first.id).content == "Bob likes coffee"
 
 
-def test_a_person_may_edit_a_waiting_write(careful: HostProcess, client: MakeClient) -> None:
-    home = careful.home
-    named = client().save_memory("Rules of the house", name="rules.md")
-    other = client().save_memory("Other rules", name="rules.md")
-    path = proposal_in(home, named.proposal)
+def test_a_person_may_edit_a_waiting_write(asker: RawSender, member: MakeClient) -> None:
+    home, group = asker.home, asker.group
+    named = member().save_memory("Rules of the house", name="rules.md")
+    other = member().save_memory("Other rules", name="rules.md")
+    path = proposal_in(asker, named.proposal)
     path.write_bytes(path.read_bytes().replace(b"Rules of the house", b"Rules of the flat"))
-    review(home, "accept", "main", named.proposal)
-    assert client().get_memory(named.id).content == "Rules of the flat"
-    assert "has this name" in cli_error("review", "accept", "main", other.proposal, home=home)
-    assert orjson.loads(proposal_in(home, other.proposal).read_bytes())["operations"][0]["state"] == "waiting"
-    path = proposal_in(home, other.proposal)
+    decide(asker, "accept", named.proposal)
+    assert member().get_memory(named.id).content == "Rules of the flat"
+    assert "has this name" in cli_error("review", "accept", group, other.proposal, home=home)
+    assert orjson.loads(proposal_in(asker, other.proposal).read_bytes())["operations"][0]["state"] == "waiting"
+    path = proposal_in(asker, other.proposal)
     path.write_bytes(path.read_bytes().replace(b'"name": "rules.md"', b'"name": 5'))
-    refused = cli_error("review", "accept", "main", other.proposal, home=home)
+    refused = cli_error("review", "accept", group, other.proposal, home=home)
     assert "name must be a string; edit it, or strike it" in refused
 
 
-def test_a_slip_in_an_edit_is_told_before_it_is_decided(careful: HostProcess, client: MakeClient) -> None:
+def test_a_slip_in_an_edit_is_told_before_it_is_decided(asker: RawSender, member: MakeClient) -> None:
     """The text before the edit was accepted."""
-    saved = client("cook").save_memory("The key is below the mat")
-    path = proposal_in(careful.home, saved.proposal)
+    saved = member("cook").save_memory("The key is below the mat")
+    path = proposal_in(asker, saved.proposal)
     good = path.read_text().replace("below the mat", "with Ben")
     path.write_text(good.replace('"n": 1,', '"n": 1'))
-    wait_for(lambda: "cannot be read" in cli_text("status", home=careful.home), what="the edit")
-    refused = cli_error("review", "accept", "main", saved.proposal, home=careful.home)
-    assert f"groups/main/proposals/{saved.proposal}.json: it is not JSON" in refused
+    wait_for_status(asker.home, lambda text: "cannot be read" in text)
+    refused = cli_error("review", "accept", asker.group, saved.proposal, home=asker.home)
+    assert f"groups/{asker.group}/proposals/{saved.proposal}.json: it is not JSON" in refused
     path.write_text(good)
-    assert review(careful.home, "accept", "main", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
-    (entry,) = client().list_memory_entries(with_content=True).entries
+    assert decide(asker, "accept", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
+    (entry,) = member().list_memory_entries(with_content=True).entries
     assert entry.content == "The key is with Ben"
 
 
-def test_wrong_writes_are_refused_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
-    home = careful.home
+def test_wrong_writes_are_refused_and_no_credential_waits(asker: RawSender, member: MakeClient) -> None:
     with pytest.raises(NotFound):
-        client().edit_memory("nobody", content="x")
-    assert list((home / "groups/main").glob("proposals/*")) == []
-    client().save_memory("hunter2-Xk9!pq", title="Wi-Fi password")
-    client().update_memory("hunter2-Xk9!pq", "Wi-Fi password")
-    for path in (home / "groups/main/proposals").iterdir():
+        member().edit_memory("nobody", content="x")
+    assert list(asker.memory.parent.glob("proposals/*")) == []
+    member().save_memory("hunter2-Xk9!pq", title="Wi-Fi password")
+    member().update_memory("hunter2-Xk9!pq", "Wi-Fi password")
+    for path in (asker.memory.parent / "proposals").iterdir():
         assert b"hunter2" not in path.read_bytes(), path.read_text()
 
 
-def test_other_groups_and_the_operator_are_not_reviewed(careful: HostProcess, client: MakeClient) -> None:
-    other = client(group="other").save_memory("x")
+def test_other_groups_and_the_operator_are_not_reviewed(asker: RawSender, member: MakeClient) -> None:
+    other = member(group="other").save_memory("x")
     assert other.proposal is None
-    assert client(group="other").get_memory(other.id).content == "x"
+    assert member(group="other").get_memory(other.id).content == "x"
     for command in (("save", "Tea"), ("remember", "Tea")):
-        told = run_agent(*command, home=careful.home)
+        told = run_agent(*command, "--group", asker.group, home=asker.home)
         assert (told.returncode, told.stdout.startswith("It waits for review as write-")) == (0, True)
-    unknown = run_cli("config", "--memory.writes", "main=later", home=careful.home)
+    unknown = run_cli("config", "--memory.writes", "main=later", home=asker.home)
     assert unknown.returncode != 0
 
 

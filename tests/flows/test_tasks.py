@@ -18,7 +18,7 @@ from honeybadger_agent.models.model import ModelSaid
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, openai, served
-from tests.flows.world import put_task, records, script
+from tests.flows.world import put_task, records, script, wait_for_status
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, run_cli, status_of, turns_of, wait_for
 
 QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "work.scheduler.COMPARE_SECONDS": 0.2}
@@ -287,7 +287,7 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert (row["state"] in ("waiting", "due"), why in row["why"]) == (True, True)
     assert why in cli_text("tasks", home=home)
     assert why in cli_error("tasks", "run", "main", task, home=home)
-    wait_for(lambda: "does not run: groups/main/tasks/news.json: agent assistant" in cli_text("status", home=home))
+    wait_for_status(home, lambda text: "does not run: groups/main/tasks/news.json: agent assistant" in text)
     put(home, "daily", interval_seconds=86_400)
     assert f"groups/main/tasks/daily.json: {why}" in cli_text("doctor", home=home)
     created = json.loads((home / row["file"]).read_text())["created"]
@@ -467,8 +467,8 @@ def test_operators_and_agents_manage_tasks_by_command(make_host: HostFactory, ho
     assert "interval_seconds must be at least 1" in listing[1]
     assert listing[2] == "main:"
     assert listing[3].startswith("news  waiting  cron 0 9 * * * (Europe/Berlin)  next 20")
-    wait_for(lambda: "tasks     2, 0 due, next 20" in cli_text("status", home=home))
-    assert "does not run: groups/kitchen/tasks/broken.json: interval" in cli_text("status", home=home)
+    told = wait_for_status(home, lambda text: "tasks     2, 0 due, next 20" in text)
+    assert "does not run: groups/kitchen/tasks/broken.json: interval" in told
     assert "due" in cli_text("tasks", "run", "main", "news", home=home)
     wait_for(lambda: records(home, "done"))
     shown = cli_text("tasks", "show", "main", "news", home=home)

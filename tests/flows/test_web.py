@@ -16,7 +16,7 @@ from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import Task
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_text
-from tests.flows.world import script
+from tests.flows.world import script, wait_for_status
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, run_cli, wait_for
 from tests.page import Answer, Browser, Page
 from tests.people import grow_old, newest_edit, save, settle
@@ -107,8 +107,8 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     edit = newest_edit(folder, "groups/oven/MEMORY.md")
     told = "2 notes that human may not have read went from groups/oven/MEMORY.md"
     assert told in read(browser, "/").words
-    wait_for(lambda: told in cli_text("status", home=folder), what="the status")
-    assert f"honeybadger-host undo {edit.seq} brings them back" in cli_text("status", home=folder)
+    status = wait_for_status(folder, lambda text: told in text)
+    assert f"honeybadger-host undo {edit.seq} brings them back" in status
     logged = cli_text("log", "oven", home=folder).splitlines()[0]
     assert f"honeybadger-host undo {edit.seq} brings back 2 notes that human may not have read" in logged
     shown = read(browser, "/g/oven/memory")
@@ -117,7 +117,7 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     wait_for(lambda: path.read_text() == whole, what="both notes where they were")
     for address in ("/", "/g/oven/memory"):
         assert told not in read(browser, address).words
-    wait_for(lambda: told not in cli_text("status", home=folder), what="the status")
+    wait_for_status(folder, lambda text: told not in text)
 
 
 def test_the_first_page_lists_what_waits_with_links(browser: Browser, folder: Path) -> None:

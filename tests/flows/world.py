@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.hosting import HostProcess, RawSender, request
+from tests.commands import cli_text
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 CAN_MOUNT = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("mount") is not None
 needs_mount = pytest.mark.skipif(not CAN_MOUNT, reason="needs a small tmpfs of its own, and only root can mount one")
@@ -146,6 +147,19 @@ def is_idle(host: HostProcess, seconds: float = 0.5) -> bool:
 def troubles(host: HostProcess) -> list[str]:
     """Return the events that a host logged above info."""
     return [line["event"] for line in host.log_lines() if line["level"] not in ("info", "debug")]
+
+
+def wait_for_status(home: Path, is_told: Callable[[str], bool]) -> str:
+    """Return what `status` prints once it is told; the command runs once for each status that the host writes."""
+    file, seen = home / "data" / "status.json", 0
+
+    def told() -> str | None:
+        nonlocal seen
+        before, seen = seen, file.stat().st_mtime_ns
+        text = "" if seen == before else cli_text("status", home=home)
+        return text if is_told(text) and text else None
+
+    return wait_for(told, what="the status") or ""
 
 
 def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
