@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -11,22 +11,27 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
-from tests.people import looking, newest_edit, settle
+from tests.people import newest_edit, settle, wait_until_looked_at
 
 _NUMBERS: Final = count()
 
 
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    return lambda home: HostProcess(home, AT_ONCE)
+
+
 @pytest.fixture
-def noted(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
-    """A running host whose group has two notes."""
-    host = looking(make_host(AT_ONCE))
+def stranger(asker: RawSender) -> RawSender:
+    """A sender whose group has two notes."""
+    stranger = RawSender(asker.home, asker.group).make()
+    wait_until_looked_at(stranger.home)
     for number, text in enumerate(("likes tea\nwith milk", "likes cake")):
         asked = request(f"n{number}", payload={"content": text, "section": "Likes"})
         assert stranger.ask(f"n{number}", asked)["ok"]
-    settle(home)
-    return host
+    settle(stranger.home)
+    return stranger
 
 
 def typed(stranger: RawSender, before: str, after: str) -> None:
@@ -51,45 +56,46 @@ def wait_until_shown(stranger: RawSender, words: str) -> None:
     wait_for(lambda: "(human" in heading_above(context(stranger)["system"], words), what="the edit is known")
 
 
-def hits(home: Path, words: str) -> list[Mapping[str, Any]]:
+def hits(stranger: RawSender, words: str) -> list[Mapping[str, Any]]:
     """Return what `honeybadger-agent recall` finds of notes."""
-    found = run_agent("recall", words, "--scope", "notes", "--json", "--sender", "reader", home=home)
+    as_reader = ("--group", stranger.group, "--sender", "reader")
+    found = run_agent("recall", words, "--scope", "notes", "--json", *as_reader, home=stranger.home)
     assert found.returncode == 0, found.stderr
     told: list[Mapping[str, Any]] = json.loads(found.stdout)["hits"]
     return told
 
 
-def test_lines_below_a_note_are_the_persons_at_once(noted: HostProcess, stranger: RawSender) -> None:
+def test_lines_below_a_note_are_the_persons_at_once(stranger: RawSender) -> None:
     typed(stranger, "- likes cake\n", "- likes cake\nOnly on Sundays,\n\nsays the baker.\n")
     system = context(stranger)["system"]
     assert heading_above(system, "likes cake").startswith("## Likes (stranger")
     assert heading_above(system, "Only on Sundays,").startswith("## Likes (human")
     assert heading_above(system, "says the baker.").startswith("## Likes (human")
-    found = wait_for(lambda: hits(noted.home, "Sundays baker"), what="the line is found")
+    found = wait_for(lambda: hits(stranger, "Sundays baker"), what="the line is found")
     assert [(hit["author"], hit["text"]) for hit in found] == [("human", "Only on Sundays,\n\nsays the baker.")]
-    (cake,) = hits(noted.home, "cake")
+    (cake,) = hits(stranger, "cake")
     assert (cake["author"], cake["text"]) == ("stranger", "- likes cake")
 
 
-def test_a_reworded_note_is_the_persons_with_its_time(noted: HostProcess, stranger: RawSender) -> None:
+def test_a_reworded_note_is_the_persons_with_its_time(stranger: RawSender) -> None:
     typed(stranger, "  with milk\n", "  with much honey\n")
-    edit = newest_edit(noted.home, "MEMORY.md")
+    edit = newest_edit(stranger.home, f"groups/{stranger.group}/MEMORY.md")
     at = f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}"
     wait_until_shown(stranger, "with much honey")
     system = context(stranger)["system"]
     assert heading_above(system, "with much honey") == f"## Likes (human, {at})"
     assert heading_above(system, "likes tea") == f"## Likes (human, {at})"
     assert heading_above(system, "likes cake").startswith("## Likes (stranger")
-    (honey,) = wait_for(lambda: hits(noted.home, "honey"), what="the words are found")
+    (honey,) = wait_for(lambda: hits(stranger, "honey"), what="the words are found")
     assert (honey["author"], honey["time"]) == ("human", f"{at.replace(' ', 'T')}:00Z")
 
 
-def test_text_typed_without_a_host_is_the_persons(noted: HostProcess, stranger: RawSender) -> None:
-    noted.stop()
+def test_text_typed_without_a_host_is_the_persons(served: HostProcess, stranger: RawSender) -> None:
+    served.stop()
     typed(stranger, "- likes cake\n", "- likes pepper cake\nBelow it.\n")
-    noted.start()
-    newest_edit(noted.home, "MEMORY.md")
+    served.start()
+    newest_edit(stranger.home, f"groups/{stranger.group}/MEMORY.md")
     wait_until_shown(stranger, "likes pepper cake")
     assert "human" in heading_above(context(stranger)["system"], "Below it.")
-    (cake,) = wait_for(lambda: hits(noted.home, "pepper"), what="the words are found")
+    (cake,) = wait_for(lambda: hits(stranger, "pepper"), what="the words are found")
     assert cake["author"] == "human"

@@ -9,7 +9,7 @@ import orjson
 from honeybadger_agent.wire import SaveMemory
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
-from tests.hosting import AT_ONCE, run_agent, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, run_agent, run_cli, wait_for
 from tests.people import looking
 
 
@@ -55,24 +55,25 @@ def test_each_entry_tells_its_origin(make_host: HostFactory, client: MakeClient,
     assert orjson.loads((memory / "old.json").read_bytes())["origin"] == "Texel"  # a member of the person's own
 
 
-def test_a_superseded_entry_is_archived_and_undo_restores_it(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    old = client().save_memory("Ann drinks green tea", "drinks")
-    new = client("cook").save_memory("Ann drinks coffee, no green tea", "drinks", supersedes=[old.id])
-    host.kill()
-    host.start()
-    memory = host.home / "groups/main"
+def test_a_superseded_entry_is_archived_and_undo_restores_it(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    memory = asker.memory.parent
+    old = member().save_memory("Ann drinks green tea", "drinks")
+    new = member("cook").save_memory("Ann drinks coffee, no green tea", "drinks", supersedes=[old.id])
+    served.kill()
+    served.start()
     assert not (memory / old.file).exists()
     assert orjson.loads((memory / "archive" / old.file).read_bytes())["superseded_by"] == new.id
-    got = client().get_memory(old.id)
+    got = member().get_memory(old.id)
     assert (got.archived, got.superseded_by, got.content) == (True, new.id, "Ann drinks green tea")
-    assert [hit.id for hit in client().search_memory("green tea", scope="entries").hits] == [new.id]
-    assert [hit.id for hit in client().search_memory("green tea", archived=True).hits] == [old.id]
-    assert f"[{old.id}]" not in client().get_context("Who drinks green tea?").system
-    seq = [row[0] for row in log_of(host.home) if row[2] == "entry_removed"]
-    undone = run_cli("undo", *seq, home=host.home)
+    assert [hit.id for hit in member().search_memory("green tea", scope="entries").hits] == [new.id]
+    assert [hit.id for hit in member().search_memory("green tea", archived=True).hits] == [old.id]
+    assert f"[{old.id}]" not in member().get_context("Who drinks green tea?").system
+    seq = [row[0] for row in log_of(asker.home, asker.group) if row[2] == "entry_removed"]
+    undone = run_cli("undo", *seq, home=asker.home)
     assert (undone.returncode, undone.stderr) == (0, "")
-    assert client().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised", "similar"})
+    assert member().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised", "similar"})
     assert not (memory / new.file).exists()
     assert not (memory / "archive" / old.file).exists()
 
@@ -102,38 +103,38 @@ def test_supersedes_written_into_a_file_is_followed(make_host: HostFactory, clie
     assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
 
 
-def test_a_save_names_similar_entries_also_when_repeated(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    first = client().save_memory("The boat to Texel leaves at nine")
+def test_a_save_names_similar_entries_also_when_repeated(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    first = member().save_memory("The boat to Texel leaves at nine")
     ten = SaveMemory(content="The boat to Texel leaves at ten")
-    again = client("cook")(ten, request_id="r1")
+    again = member("cook")(ten, request_id="r1")
     assert again.similar is not None
     assert [(one.id, one.what_differs) for one in again.similar] == [(first.id, "there: nine; here: ten")]
-    host.kill()
-    host.start()
-    assert client("cook")(ten, request_id="r1") == again
-    told = run_agent("save", "The boat to Texel leaves at noon", home=host.home)
+    served.kill()
+    served.start()
+    assert member("cook")(ten, request_id="r1") == again
+    told = run_agent("save", "The boat to Texel leaves at noon", "--group", asker.group, home=asker.home)
     assert told.returncode == 0
     assert f"nearly the same is there, and stays: [{first.id}]" in told.stderr
-    assert client().list_memory_categories().total == 3
+    assert member().list_memory_categories().total == 3
 
 
-def test_a_note_is_pinned_by_sender_or_person(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host().start()
-    client().update_memory("Ann is allergic to nuts\nand to figs", pinned=True)
-    client().update_memory("Ann likes nuts (pinned)", pinned=True)
-    client().update_memory("Ann sells nuts")
-    memory = host.home / "groups/main/MEMORY.md"
+def test_a_note_is_pinned_by_sender_or_person(asker: RawSender, member: MakeClient) -> None:
+    member().update_memory("Ann is allergic to nuts\nand to figs", pinned=True)
+    member().update_memory("Ann likes nuts (pinned)", pinned=True)
+    member().update_memory("Ann sells nuts")
+    memory = asker.memory
     assert memory.read_text().count("(pinned)") == 2
     memory.write_text(memory.read_text() + "\n## Plants (pinned)\n- The nuts grow behind the house.\n")
-    client().save_memory("Ann plants nuts", pinned=True)
+    member().save_memory("Ann plants nuts", pinned=True)
 
     def pinned() -> dict[str, bool]:
-        return {hit.text: hit.pinned for hit in client().search_memory("nuts").hits}
+        return {hit.text: hit.pinned for hit in member().search_memory("nuts").hits}
 
     wait_for(lambda: len(pinned()) == 5)
     assert sorted(text for text, is_pinned in pinned().items() if not is_pinned) == ["- Ann sells nuts"]
-    for hit in client().search_memory("nuts").hits:
-        got = client().get_memory(hit.id)
+    for hit in member().search_memory("nuts").hits:
+        got = member().get_memory(hit.id)
         assert got.pinned == hit.pinned
         assert got.origin is None

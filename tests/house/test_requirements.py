@@ -368,7 +368,7 @@ CODES: Final[dict[str, list[str]]] = {
     "too_large": ["flows/test_hostile.py::test_bytes_that_are_no_request_are_refused_and_kept"],
     "rate_limited": [
         "flows/test_limits.py::test_a_sender_over_its_rate_is_served_later",
-        "flows/test_limits.py::test_a_repeat_over_the_rate_gets_its_first_reply",
+        "flows/test_limits.py::test_nobody_else_waits_for_a_sender_over_its_rate",
         "flows/test_limits.py::test_an_overfull_box_serves_its_first_requests",
     ],
     "unavailable": [
