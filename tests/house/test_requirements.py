@@ -165,14 +165,15 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB1 what is known is reinforced and not doubled": [
         "host/handlers/test_entry_handlers.py::test_saving_a_known_text_reinforces_its_entry",
-        "host/handlers/test_entry_handlers.py::test_two_saves_of_one_slice_meet_each_other",
+        "host/memory/test_stores.py::test_a_decision_sees_earlier_ones_of_its_batch",
+        "flows/test_entries.py::test_an_entry_is_known_after_kill_restart_and_edit",
     ],
     "RB4 categories are a tree, and general without": [
         "host/handlers/test_entry_handlers.py::test_categories_are_a_tree_with_counts",
     ],
     "RB5 save, delete and list, each a tool": [
         "agent/test_mcp.py::test_every_tool_is_offered_or_withheld_with_its_result",
-        "host/handlers/test_entry_handlers.py::test_one_batch_saves_deletes_and_saves_an_entry_again",
+        "flows/test_change_many.py::test_each_operation_meets_what_those_before_it_have_changed",
         "flows/test_entries.py::test_an_entry_is_known_after_kill_restart_and_edit",
         "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
         "crash/test_kill_points.py::test_killed_thrice_at_a_point_nothing_is_lost",
