@@ -349,7 +349,8 @@ class Saves:
         """Return a document as it is once a save is taken in."""
         file, newest = document.file, bytes(document.text)
         merged = merged_as(file, found.newest, newest, found.merged)
-        is_there = found.data is not None or bool(merged)
+        is_changed = found.data is not None and (document.is_there or found.data != document.on_disk)
+        is_there = is_changed or bool(merged)
         is_same = merged == newest and is_there == document.is_there
         taken = replace(document, text=bytearray(merged), is_there=is_there, left=found.signature, hash=None)
         is_rendered = merged == (found.data or b"") and is_there == (found.data is not None)

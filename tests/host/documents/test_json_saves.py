@@ -87,6 +87,15 @@ def test_a_version_before_a_removal_is_no_base(world: World) -> None:
     assert orjson.loads(world.read(ENTRY)) == {"b": "milk"}
 
 
+def test_a_removed_file_that_somebody_only_touched_stays_gone(world: World) -> None:
+    """A kill between a new file and the removal of its other name left such a file: it came back, empty."""
+    write(world, dumped(content="tea"))
+    world.look(ENTRY)
+    with world.decided(FileRemoved("main", "entry", ENTRY, world.read(ENTRY))):
+        (world.home / ENTRY).touch()
+    assert (world.look(ENTRY), (world.home / ENTRY).exists()) == ([], False)
+
+
 def test_a_text_opened_before_a_removal_is_merged_with_it(world: World) -> None:
     write(world, dumped(a="tea", created=1))
     held = world.documents.current(ENTRY) or b""
