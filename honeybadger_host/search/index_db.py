@@ -31,7 +31,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 13
+_SCHEMA_VERSION: Final = 14
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -72,7 +72,6 @@ CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading
 CREATE TABLE sketches (           -- by which entries that say nearly the same are found, see `similarity`
     pair INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (pair, doc)
 ) WITHOUT ROWID;
-CREATE INDEX sketches_doc ON sketches (doc);
 CREATE TABLE blocks (             -- documents whose postings are written, see `blocks`
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL,  -- numbers of documents
     labels TEXT NOT NULL, rows BLOB NOT NULL
@@ -82,7 +81,7 @@ CREATE TABLE postings (
 ) WITHOUT ROWID;
 CREATE TABLE gone (doc INTEGER PRIMARY KEY);  -- documents of blocks that were removed
 CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
-    DELETE FROM vectors WHERE doc = old.number; DELETE FROM sketches WHERE doc = old.number;
+    DELETE FROM vectors WHERE doc = old.number;
     INSERT INTO gone SELECT old.number FROM (
         SELECT last FROM blocks WHERE first <= old.number ORDER BY first DESC LIMIT 1
     ) WHERE last >= old.number;

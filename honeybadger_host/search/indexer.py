@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -338,6 +338,12 @@ def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
     return bool(digest.digest() == grown.digest.digest())
 
 
+def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the rows of `sketches` for texts of entries and their numbers."""
+    for text, number in entries:
+        yield from ((pair, number) for pair in sketch(text))
+
+
 class IndexWriter:
     """Writes the index. One thread at a time for each group."""
 
@@ -436,19 +442,23 @@ class IndexWriter:
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
         """Write the pieces that were read; return False if the database was rebuilt since."""
+        query = "SELECT text, number FROM docs WHERE kind = 0 AND number IN"
+        removed = list(self._db.rows_in(query, changes.removed))
 
         def write() -> bool:
             if self._db.generation != generation:
                 return False
             with self._db.transaction() as db:
                 packed = self._db.packed(db, [[*each.terms, *map(tag_mark, each.piece.tags)] for each in changes.added])
+                db.executemany("DELETE FROM sketches WHERE pair = ? AND doc = ?", _sketched(removed))
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
-                for each in changes.added:
-                    if each.kind == "entry" and each.terms:
-                        pairs = sketch(each.piece.text)
-                        db.executemany("INSERT INTO sketches VALUES (?, ?)", ((pair, each.number) for pair in pairs))
+                entries = (
+                    (each.piece.text, each.number) for each in changes.added if each.kind == "entry" and each.terms
+                )
+                # in order: neighbours are on one page of the table, which is written once
+                db.executemany("INSERT INTO sketches VALUES (?, ?)", sorted(_sketched(entries)))
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)", changes.sources)
             self.documents[group] += len(changes.added) - len(changes.removed)
             return True

@@ -23,7 +23,7 @@ import Stemmer
 
 from honeybadger_host.text.labels import folded
 
-ANALYZER_VERSION: Final = 7  # raised whenever the terms of any text change: an index of another version is rebuilt
+ANALYZER_VERSION: Final = 8  # raised whenever the terms of any text change: an index of another version is rebuilt
 
 
 def read_words(package: str, name: str) -> dict[str, list[str]]:
@@ -266,26 +266,16 @@ def _language(text: str) -> str:
 
     A function word of English counts for English alone.
     """
-    counts: Counter[str] = Counter()
-    english: list[str] = []
-    for word in chain.from_iterable(map(_function_words, text.split())):
-        if word in STOP["english"]:
-            english.append(word)
-            continue
-        for language in _STOPS_IN.get(word, ("french",)):
-            counts[language] += 1
+    said = _FUNCTION_WORD.findall(text.casefold().replace("\u2019", "'"))
+    words = [word for word in said if word in _STOPS_IN or ("'" in word and _ELISION.match(word))]
+    english = [word for word in words if word in STOP["english"]]
+    others = (_STOPS_IN.get(word, ("french",)) for word in words if word not in STOP["english"])
+    counts = Counter(chain.from_iterable(others))
     if not counts:
         return "english"
     best = max(counts, key=counts.__getitem__)
     only_english = sum(1 for word in english if word not in STOP[best])
     return best if counts[best] > only_english else "english"
-
-
-@lru_cache(maxsize=50_000)
-def _function_words(chunk: str) -> tuple[str, ...]:
-    """Return the words of a text without white space that indicate its language."""
-    words = _FUNCTION_WORD.findall(chunk.casefold().replace("\u2019", "'"))
-    return tuple(word for word in words if word in _STOPS_IN or ("'" in word and _ELISION.match(word)))
 
 
 @lru_cache(maxsize=4096)  # words of messages repeat: half the time of `analyse_query`

@@ -9,7 +9,6 @@ Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in t
 
 from __future__ import annotations
 
-import heapq
 import re
 import zlib
 from itertools import pairwise
@@ -35,6 +34,6 @@ def in_common(one: frozenset[str], other: frozenset[str]) -> float:
 
 def sketch(text: str) -> set[int]:
     """Return at most eight numbers of 32 bits; none for a text of fewer than two words."""
-    words = words_of(text)
-    pairs = {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(words, words[apart:], strict=False)}
-    return {*heapq.nsmallest(_SKETCH_SIZE, (zlib.crc32("\0".join(pair).encode()) for pair in pairs))}
+    hashes = [zlib.crc32(word.encode()) for word in words_of(text)]
+    pairs = {one + other & 0xFFFFFFFF for apart in (1, 2) for one, other in zip(hashes, hashes[apart:], strict=False)}
+    return {*sorted(pairs)[:_SKETCH_SIZE]}

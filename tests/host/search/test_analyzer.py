@@ -85,6 +85,7 @@ def test_what_only_asks_leaves_a_question_in_any_language(question: str, left: s
     [
         ("We saw the La Brea tar pits", "english"),
         ("Welches Instrument spielt sie?", "german"),
+        ("Was isst Lena gern?", "german"),
         ("J'arrive", "french"),
         ("¿Dónde?", "spanish"),
         ("The Straße is closed", "english"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import orjson
 import pytest
 
+from honeybadger_host.search.index import Index
 from honeybadger_host.search.language.similarity import in_common, sketch, words_of
 from tests.host.indexes import index_of
 
@@ -58,3 +61,15 @@ def test_nearly_all_similar_entries_of_thousands_are_found(home: Path) -> None:
             found += any(one.text == text for one in index.lookups.nearly("main", " ".join(words)))
     assert wanted > 150
     assert found / wanted > 0.9
+
+
+def test_changed_and_removed_entries_leave_no_numbers(home: Path) -> None:
+    put(home, {"kept": "the office closes at noon", "gone": "the cat sleeps on the stove"})
+    path = home / "data/index.db"
+    path.parent.mkdir(exist_ok=True)
+    with closing(Index(home, path, max_memory_bytes=100_000_000)) as index, closing(sqlite3.connect(path)) as db:
+        index.read_all("main")
+        put(home, {"kept": "the office opens at seven"})
+        (home / "groups/main/memory/general/gone.json").unlink()
+        index.read_all("main")
+        assert {pair for (pair,) in db.execute("SELECT pair FROM sketches")} == sketch("the office opens at seven")
