@@ -245,5 +245,5 @@ def edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], Edite
     """Return author and text of a note, as search finds it -> the person who edited it, and when."""
     with suppress(FileProblem):
         if (text := files.read(file)) is not None:
-            return {as_found(note): edited for note, edited in text.edited.items()}
+            return text.edited_as(as_found)
     return {}

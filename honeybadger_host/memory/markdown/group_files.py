@@ -80,6 +80,11 @@ class GroupText:
         return replace(self, book=with_appended(before.notes.book, added))
 
     @cached_property
+    def edited_as(self) -> Callable[[Callable[[str], tuple[str, str]]], Mapping[tuple[str, str], EditedBy]]:
+        """How a note is read -> `edited` by what that returns. Kept: reading 5,500 notes takes 40 ms."""
+        return lru_cache(maxsize=1)(lambda read: {read(note): edited for note, edited in self.edited.items()})
+
+    @cached_property
     def newest_notes(self) -> Callable[[int], CutNotes]:
         """Share in tokens -> the newest notes of each author, see `cut_notes`. The last two answers are kept."""
         return lru_cache(maxsize=2)(partial(cut_notes, self.notes, unread=self.unread))
