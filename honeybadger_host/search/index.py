@@ -62,6 +62,7 @@ class _Group:
     Args:
         fresh: files to read before the next search is answered.
         backlog: files to read in the background.
+        later: those after them, many in each text: 100,000 names in a dictionary take 14 MiB, and leave holes.
         is_compared: its files were compared with the index since the start, or since a folder appeared.
         folders: of entries, below the home folder.
     """
@@ -69,8 +70,14 @@ class _Group:
     lock: threading.RLock = field(default_factory=threading.RLock)
     fresh: dict[str, None] = field(default_factory=dict)
     backlog: dict[str, None] = field(default_factory=dict)
+    later: list[str] = field(default_factory=list)
     is_compared: bool = False
     folders: set[str] = field(default_factory=set)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are files to read in the background."""
+        return bool(self.backlog or self.later)
 
 
 class Index:
@@ -164,8 +171,11 @@ class Index:
         state = self._group(group)
         state.is_compared = True  # a folder that appears from now on resets it
         changed, state.folders = self._writer.changed(group, step)
-        waiting = state.fresh if len(changed) <= _MAX_FILES_NOW else state.backlog
-        waiting.update(dict.fromkeys(changed))
+        if len(changed) <= _MAX_FILES_NOW:
+            state.fresh.update(dict.fromkeys(changed))
+        else:  # what waited is among them
+            some = 8 * _FILES_AT_ONCE
+            state.later = ["\0".join(changed[at : at + some]) for at in range(0, len(changed), some)]
         self._behind.add(group)
         return len(changed)
 
@@ -193,7 +203,8 @@ class Index:
     @property
     def waiting(self) -> int:
         """Files to read in the background; others are read before the next search of their group is answered."""
-        return sum(len(self._groups[name].backlog) for name in self._unfinished())
+        states = [self._groups[name] for name in self._unfinished()]
+        return sum(len(state.backlog) + sum(text.count("\0") + 1 for text in state.later) for state in states)
 
     def _unfinished(self) -> list[str]:
         """Return the groups that have files to read in the background, or were not compared yet. Any thread."""
@@ -201,7 +212,7 @@ class Index:
         for name in list(self._behind):
             self._behind.discard(name)  # before the look: who changes the group after it adds it again
             state = self._groups[name]
-            if state.backlog or not state.is_compared:
+            if state.is_behind or not state.is_compared:
                 self._behind.add(name)
                 unfinished.append(name)
         return unfinished
@@ -216,10 +227,12 @@ class Index:
         for is_new_round in (False, True):
             if is_new_round:  # else ten thousand groups are looked at for each of them
                 groups = list(self._groups.items())
-                self._round = [name for name, state in groups[::-1] if state.backlog or state.fresh]
+                self._round = [name for name, state in groups[::-1] if state.is_behind or state.fresh]
             while self._round:
                 name = self._round[-1]
                 state = self._groups[name]
+                if state.later and not state.backlog:
+                    state.backlog.update(dict.fromkeys(state.later.pop(0).split("\0")))
                 for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
                     if queue:
                         with state.lock:
@@ -247,6 +260,8 @@ class Index:
         """
         self._db.drop_blocks(BLOCK_DOCUMENTS)
         large = {number: count for number, count in self._unpacked.copy().items() if count >= BLOCK_DOCUMENTS}
+        if large:
+            self._db.forget_terms()
         for number in large:
             from honeybadger_host.search import ranking  # noqa: F401  a search needs it
             from honeybadger_host.search.blocks import Blocks
@@ -312,12 +327,12 @@ class Index:
             for _ in range(_MAX_PARTS_NOW):
                 if state.fresh:
                     self._read(group, state.fresh)
-            return is_compared and not (state.fresh or state.backlog)
+            return is_compared and not (state.fresh or state.is_behind)
 
     def read_few(self, group: str) -> bool:
         """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
         state = self._group(group)
-        if state.backlog or len(state.fresh) > _MAX_FILES_QUICKLY:
+        if state.is_behind or len(state.fresh) > _MAX_FILES_QUICKLY:
             return False
         with state.lock:
             if state.fresh:

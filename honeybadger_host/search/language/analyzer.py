@@ -172,6 +172,12 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
     return tuple(terms)
 
 
+def forget_words() -> None:
+    """Empty the caches of words."""
+    for cached in (_chunk_terms, _word_terms, _label_terms):
+        cached.cache_clear()
+
+
 def length_in_words(terms: Sequence[str]) -> int:
     """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
     if "".join(terms).isascii():
