@@ -322,6 +322,7 @@ def _curator_of(
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
         mode=settings.curation.mode,
+        give_way=memory.index.give_way,
         prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)

@@ -99,10 +99,11 @@ class Consolidations:
     def _plan(self, group: str, session: str, at_once: bool) -> tuple[Material, bool] | None:
         """Return the turns to consolidate and whether there are more, or None if there are none. Raises WorldFailed."""
         uses = self._uses
+        uses.give_way()
         mark = uses.watermarks.read(group, session)
         begun_again = uses.documents.deletion(group, session).context_begins_after
-        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS)
-        after = begins_after(uses.turn_logs.load(group, session).last_number, mark, uses.memory_window)
+        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS, is_kept=False)
+        after = begins_after(uses.turn_logs.load(group, session, is_kept=False).last_number, mark, uses.memory_window)
         turns = [turn for turn in known if turn.number > after]
         again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
         due = turns[: -kept_turns(uses.memory_window)]
@@ -137,6 +138,7 @@ class Consolidations:
 
     def _propose(self, material: Material, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
+        self._uses.give_way()
         group, session = question.group, material.session
         if answer is None:
             operations = without_model(material)

@@ -74,6 +74,7 @@ class PassDependencies:
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
         history_budget_tokens: limit of the replayed turns in a context; 0: no limit.
+        give_way: waits while somebody searches, see `Index.give_way`.
         prose: see `settings.Curation`.
     """
 
@@ -91,6 +92,7 @@ class PassDependencies:
     memory_window: int
     history_budget_tokens: int
     mode: CurationMode
+    give_way: Callable[[], None]
     prose: bool = False
 
     def forgotten_in(self, group: str) -> Callable[[str], bool]:
@@ -364,7 +366,7 @@ def newest_turns(uses: PassDependencies, group: str) -> Turns:
     return {
         (session, turn.number): turn
         for _, session in newest_sessions(uses.home, group, _SESSIONS)
-        for turn in uses.turn_logs.since(group, session, 0, MAX_TURNS)
+        for turn in uses.turn_logs.since(group, session, 0, MAX_TURNS, is_kept=False)
         if uses.is_person(turn)
     }
 

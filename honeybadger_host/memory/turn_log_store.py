@@ -88,9 +88,11 @@ class TurnLogs:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def load(self, group: str, session: str) -> Window:
+    def load(self, group: str, session: str, *, is_kept: bool = True) -> Window:
         """Return the window; the log is read if it is not in memory or somebody else has changed it.
 
+        Args:
+            is_kept: keep the session in memory; a pass over a hundred sessions does not.
         Raises WorldFailed if the log is not a plain file.
         """
         key = (group, session)
@@ -101,6 +103,8 @@ class TurnLogs:
                 self._use(key, held)
                 return held.window
             window = self._read(group, session, self._window_turns)
+            if held is None and not is_kept:
+                return window
             if window.skipped and (held is None or held.window.fault != window.fault):
                 file = turns_file(group, session)
                 log.warning("conversation.skipped", file=file, lines=window.skipped, newest=window.fault)
@@ -116,9 +120,13 @@ class TurnLogs:
         held.used = self.clock()
         self._sessions.move_to_end(key)
 
-    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
-        """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed."""
-        window = self.load(group, session)
+    def since(self, group: str, session: str, after: int, most: int, *, is_kept: bool = True) -> Sequence[Turn]:
+        """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed.
+
+        Args:
+            is_kept: see `load`.
+        """
+        window = self.load(group, session, is_kept=is_kept)
         wanted = min(window.last_number - after, most)
         if wanted > len(window.turns) == self._window_turns:
             window = self._read(group, session, wanted)

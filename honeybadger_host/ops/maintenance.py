@@ -83,6 +83,8 @@ async def _index(host: Host) -> None:
     failing = Failing(host, "index.failed", file=INDEX_FILE)
     compared_at, cost = -math.inf, 0.0
     told_at = 0.0
+    with failing.logged():  # before the comparison: the largest group is loaded for its first search
+        await anyio.to_thread.run_sync(host.memory.index.pack, limiter=limiter)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later

@@ -42,4 +42,5 @@ def uses(home: Path) -> PassDependencies:
         memory_window=50,
         history_budget_tokens=0,
         mode="copied",
+        give_way=lambda: None,
     )

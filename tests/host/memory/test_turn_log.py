@@ -297,6 +297,17 @@ def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: 
     assert numbers(turn_logs, "old") == [1, 2]
 
 
+def test_a_pass_over_sessions_fills_no_memory(tmp_path: Path) -> None:
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "held")
+    write(tmp_path, added("other", 1))
+    for session in ("held", "other"):
+        assert turn_logs.load("main", session, is_kept=False).last_number == 1
+        assert [each.number for each in turn_logs.since("main", session, 0, 10, is_kept=False)] == [1]
+    assert turn_logs.newest("main", "held") == 1
+    assert turn_logs.newest("main", "other") is None
+
+
 def test_a_session_just_prepared_stays_loaded(tmp_path: Path, clock: Clock) -> None:
     turn_logs = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
     for number in range(20):
