@@ -14,7 +14,7 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
-from honeybadger_host.search.indexer import IndexWriter
+from honeybadger_host.search.indexer import IndexWriter, files_in
 from honeybadger_host.search.lookups import Found, Lookups
 from honeybadger_host.search.sources import archive_of, files_called, groups_of, source_of
 
@@ -62,7 +62,7 @@ class _Group:
     Args:
         fresh: files to read before the next search is answered.
         backlog: files to read in the background.
-        later: those after them, many in each text: 100,000 names in a dictionary take 14 MiB, and leave holes.
+        later: those after them, see `IndexWriter.changed`.
         is_compared: its files were compared with the index since the start, or since a folder appeared.
         folders: of entries, below the home folder.
     """
@@ -171,13 +171,13 @@ class Index:
         state = self._group(group)
         state.is_compared = True  # a folder that appears from now on resets it
         changed, state.folders = self._writer.changed(group, step)
-        if len(changed) <= _MAX_FILES_NOW:
-            state.fresh.update(dict.fromkeys(changed))
-        else:  # what waited is among them
-            some = 8 * _FILES_AT_ONCE
-            state.later = ["\0".join(changed[at : at + some]) for at in range(0, len(changed), some)]
+        count = _count(changed)
+        if count <= _MAX_FILES_NOW:
+            state.fresh.update(dict.fromkeys(files_in(changed)))
+        else:
+            state.later = changed  # what waited is among them
         self._behind.add(group)
-        return len(changed)
+        return count
 
     def compare_all(self) -> int:
         """Compare all groups; return how many files must be read. The index is rebuilt when its file is gone.
@@ -204,7 +204,7 @@ class Index:
     def waiting(self) -> int:
         """Files to read in the background; others are read before the next search of their group is answered."""
         states = [self._groups[name] for name in self._unfinished()]
-        return sum(len(state.backlog) + sum(text.count("\0") + 1 for text in state.later) for state in states)
+        return sum(len(state.backlog) + _count(state.later) for state in states)
 
     def _unfinished(self) -> list[str]:
         """Return the groups that have files to read in the background, or were not compared yet. Any thread."""
@@ -232,7 +232,7 @@ class Index:
                 name = self._round[-1]
                 state = self._groups[name]
                 if state.later and not state.backlog:
-                    state.backlog.update(dict.fromkeys(state.later.pop(0).split("\0")))
+                    state.backlog.update(dict.fromkeys(files_in([state.later.pop(0)])))
                 for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
                     if queue:
                         with state.lock:
@@ -323,7 +323,7 @@ class Index:
                 self.compare(group)
                 is_compared = True
             elif not is_compared:  # what was said or noted just before a stop is found at once
-                state.fresh.update(dict.fromkeys(self._writer.changed_texts(group)))
+                state.fresh.update(dict.fromkeys(files_in(self._writer.changed_texts(group))))
             for _ in range(_MAX_PARTS_NOW):
                 if state.fresh:
                     self._read(group, state.fresh)
@@ -388,6 +388,11 @@ class Index:
         for name, state in list(self._groups.items()):
             state.is_compared = False
             self._behind.add(name)
+
+
+def _count(texts: Iterable[str]) -> int:
+    """Return how many files are in some texts, see `IndexWriter.changed`."""
+    return sum(text.count("\0") + 1 for text in texts)
 
 
 def _first_of(queue: dict[str, None]) -> list[str]:
