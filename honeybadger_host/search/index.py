@@ -10,12 +10,10 @@ answered from the indexed part.
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -73,11 +71,6 @@ class _Group:
     later: list[str] = field(default_factory=list)
     is_compared: bool = False
     folders: set[str] = field(default_factory=set)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there are files to read in the background."""
-        return bool(self.backlog or self.later)
 
 
 class Index:
@@ -212,7 +205,7 @@ class Index:
         for name in list(self._behind):
             self._behind.discard(name)  # before the look: who changes the group after it adds it again
             state = self._groups[name]
-            if state.is_behind or not state.is_compared:
+            if state.backlog or state.later or not state.is_compared:
                 self._behind.add(name)
                 unfinished.append(name)
         return unfinished
@@ -227,7 +220,7 @@ class Index:
         for is_new_round in (False, True):
             if is_new_round:  # else ten thousand groups are looked at for each of them
                 groups = list(self._groups.items())
-                self._round = [name for name, state in groups[::-1] if state.is_behind or state.fresh]
+                self._round = [name for name, state in groups[::-1] if state.backlog or state.later or state.fresh]
             while self._round:
                 name = self._round[-1]
                 state = self._groups[name]
@@ -260,8 +253,6 @@ class Index:
         """
         self._db.drop_blocks(BLOCK_DOCUMENTS)
         large = {number: count for number, count in self._unpacked.copy().items() if count >= BLOCK_DOCUMENTS}
-        if large:
-            self._db.forget_terms()
         for number in large:
             from honeybadger_host.search import ranking  # noqa: F401  a search needs it
             from honeybadger_host.search.blocks import Blocks
@@ -327,12 +318,12 @@ class Index:
             for _ in range(_MAX_PARTS_NOW):
                 if state.fresh:
                     self._read(group, state.fresh)
-            return is_compared and not (state.fresh or state.is_behind)
+            return is_compared and not (state.fresh or state.backlog or state.later)
 
     def read_few(self, group: str) -> bool:
         """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
         state = self._group(group)
-        if state.is_behind or len(state.fresh) > _MAX_FILES_QUICKLY:
+        if state.backlog or state.later or len(state.fresh) > _MAX_FILES_QUICKLY:
             return False
         with state.lock:
             if state.fresh:
@@ -363,7 +354,7 @@ class Index:
 
     def _read(self, group: str, queue: dict[str, None]) -> None:
         """Index a batch of the files in `queue`. The group's lock is held."""
-        files = _first_of(queue)
+        files = list(queue)[:_FILES_AT_ONCE]  # copied at once: any thread adds to it at any time
         for file in files:
             queue.pop(file, None)  # before it is read, so that a `touch` meanwhile queues it again
         try:
@@ -393,10 +384,3 @@ class Index:
 def _count(texts: Iterable[str]) -> int:
     """Return how many files are in some texts, see `IndexWriter.changed`."""
     return sum(text.count("\0") + 1 for text in texts)
-
-
-def _first_of(queue: dict[str, None]) -> list[str]:
-    """Return the first files of a queue, to which any thread adds at any time."""
-    while True:
-        with suppress(RuntimeError):  # it grew between the beginning and the end of this line
-            return list(itertools.islice(queue, _FILES_AT_ONCE))

@@ -24,7 +24,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import FILE_MODE, identity_of
-from honeybadger_host.search.language.analyzer import ANALYZER_VERSION, forget_words
+from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
@@ -210,12 +210,6 @@ class IndexFile:
                 numbers = array("I", map(self._terms.__getitem__, text))
             packed.append(numbers.tobytes())
         return packed
-
-    def forget_terms(self) -> None:
-        """Drop what makes indexing quick: up to 30 MiB of words and their ids."""
-        with self._lock:
-            self._terms = {}
-        forget_words()
 
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
         """Look up the ids of all terms of some texts; new terms get one."""

@@ -339,15 +339,13 @@ def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
 
 
 def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the rows of `sketches` for texts of entries and their numbers."""
-    for text, number in entries:
-        yield from ((pair, number) for pair in sketch(text))
+    """Return the rows of `sketches` for texts of entries and their numbers."""
+    return ((pair, number) for text, number in entries for pair in sketch(text))
 
 
 def files_in(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the files in texts that have several each."""
-    for text in texts:
-        yield from text.split("\0")
+    """Return the files in texts that have several each."""
+    return itertools.chain.from_iterable(text.split("\0") for text in texts)
 
 
 class IndexWriter:
@@ -458,8 +456,7 @@ class IndexWriter:
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
         """Write the pieces that were read; return False if the database was rebuilt since."""
-        query = "SELECT text, number FROM docs WHERE kind = 0 AND number IN"
-        removed = list(self._db.rows_in(query, changes.removed))
+        removed = list(self._db.rows_in("SELECT text, number FROM docs WHERE kind = 0 AND number IN", changes.removed))
 
         def write() -> bool:
             if self._db.generation != generation:

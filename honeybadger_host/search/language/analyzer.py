@@ -172,12 +172,6 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
     return tuple(terms)
 
 
-def forget_words() -> None:
-    """Empty the caches of words."""
-    for cached in (_chunk_terms, _word_terms, _label_terms):
-        cached.cache_clear()
-
-
 def length_in_words(terms: Sequence[str]) -> int:
     """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
     if "".join(terms).isascii():
@@ -277,9 +271,7 @@ def _language(text: str) -> str:
     english = [word for word in words if word in STOP["english"]]
     others = (_STOPS_IN.get(word, ("french",)) for word in words if word not in STOP["english"])
     counts = Counter(chain.from_iterable(others))
-    if not counts:
-        return "english"
-    best = max(counts, key=counts.__getitem__)
+    best = max(counts, key=counts.__getitem__, default="english")
     only_english = sum(1 for word in english if word not in STOP[best])
     return best if counts[best] > only_english else "english"
 
