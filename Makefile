@@ -79,15 +79,15 @@ screenshots: $(VENV)/.browser browser
 
 # Chromium of the system: installed as root, or with a sudo that asks for nothing.
 browser:
-	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || { \
-	  echo "installing Chromium: two minutes, once"; \
+	@command -v chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable >/dev/null || { \
+	  echo "installing Chromium: a minute, once"; \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
 	  $$sudo apt-get update -qq && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core \
-	    >/dev/null; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+	    chromium-headless-shell fonts-dejavu-core >/dev/null; \
 	} || { \
 	  echo "no Chromium here, and it cannot be installed without root: the page was NOT tested in a browser."; \
-	  echo "install it (Debian: apt-get install chromium) and run make test-page again"; exit 1; }
+	  echo "install it (Debian: apt-get install chromium-headless-shell) and run make test-page again"; exit 1; }
 
 # Three servers, three hosts and a story on this machine; the servers are a package, too.
 $(VENV)/.cluster: EXTRAS := web,cluster
