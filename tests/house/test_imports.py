@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -91,18 +91,23 @@ WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "
 
 
 @cache
-def modules(package: str) -> dict[str, ast.Module]:
-    """Return module name, without the package's -> syntax tree."""
+def modules(package: str) -> dict[str, list[ast.Import | ast.ImportFrom | ast.Attribute]]:
+    """Return module name, without the package's -> its imports and its uses of the environment, wherever they stand."""
     found = {}
     for path in sorted((ROOT / package).rglob("*.py")):
         name = ".".join(path.relative_to(ROOT / package).with_suffix("").parts).removesuffix("__init__").rstrip(".")
-        found[name] = ast.parse(path.read_text())
+        found[name] = [
+            node
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            or (isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv", "getenvb"))
+        ]
     return found
 
 
-def imported(tree: ast.Module, known: dict[str, set[str]]) -> Iterator[str]:
-    """Yield the full name of every imported module, wherever the import stands."""
-    for node in ast.walk(tree):
+def imported(nodes: Sequence[ast.AST], known: dict[str, set[str]]) -> Iterator[str]:
+    """Yield the full name of every imported module."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -117,12 +122,12 @@ def imported(tree: ast.Module, known: dict[str, set[str]]) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def edges() -> dict[str, set[str]]:
     """Full module name -> full names of what it imports."""
-    trees = {package: modules(package) for package in (HOST, AGENT)}
-    known = {package: set(found) for package, found in trees.items()}
+    all_of = {package: modules(package) for package in (HOST, AGENT)}
+    known = {package: set(found) for package, found in all_of.items()}
     return {
-        f"{package}.{name}".rstrip("."): set(imported(tree, known))
-        for package, found in trees.items()
-        for name, tree in found.items()
+        f"{package}.{name}".rstrip("."): set(imported(nodes, known))
+        for package, found in all_of.items()
+        for name, nodes in found.items()
     }
 
 
@@ -197,9 +202,9 @@ def test_what_is_pure_imports_nothing_that_reaches_the_world(edges: dict[str, se
 
 def test_only_the_configuration_reads_the_environment() -> None:
     readers = set()
-    for name, tree in modules(HOST).items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv", "getenvb"):
+    for name, nodes in modules(HOST).items():
+        for node in nodes:
+            if isinstance(node, ast.Attribute):
                 readers.add(name)
             if isinstance(node, ast.ImportFrom) and node.module == "os":
                 readers |= {name for alias in node.names if "env" in alias.name}
