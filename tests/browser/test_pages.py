@@ -38,6 +38,7 @@ PAGES: Final = {
 }
 _WCAG_22: Final = {"target-size": {"enabled": True}}  # axe looks at it only when told
 _OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
+_COLOURLESS: Final = {rule: {"enabled": False} for rule in _OF_COLOUR}  # colours are those of the wide window
 _FOCUSABLE: Final = """() => [...document.querySelectorAll(
   "a[href], button:enabled, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
   .filter((each) => each.checkVisibility()).length"""
@@ -72,7 +73,7 @@ def plain(furnished: tuple[Site, Scene]) -> Iterator[Tab]:
     tab.context.close()
 
 
-def test_a_page_has_no_fault_at_any_width(reader: Tab, shown: tuple[str, str]) -> None:
+def test_a_page_is_whole_for_eyes_and_keyboard(reader: Tab, shown: tuple[str, str]) -> None:
     address, says = shown
     reader.page.emulate_media(color_scheme="light")
     reader.go(address)
@@ -80,24 +81,25 @@ def test_a_page_has_no_fault_at_any_width(reader: Tab, shown: tuple[str, str]) -
     assert reader.page.locator("h1").count() == 1
     marked = 0 if address == "/nowhere" else reader.page.locator("header nav").count()
     assert reader.page.locator("header [aria-current]").count() == marked
+    see_reached_by_keyboard(reader)
     reader.open_all()
-    for width in (WIDE, TELEPHONE):
+    for width, rules in ((WIDE, _WCAG_22), (TELEPHONE, _WCAG_22 | _COLOURLESS)):
         reader.resize(width)
         assert reader.sideways() == 0
-        assert reader.faults(rules=_WCAG_22) == []
+        assert reader.faults(rules=rules) == []
     ground = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
     reader.page.emulate_media(color_scheme="dark")
     assert reader.page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
     assert reader.faults(runOnly=_OF_COLOUR) == []
 
 
-def test_the_keyboard_reaches_everything_visibly(reader: Tab, shown: tuple[str, str]) -> None:
-    reader.go(shown[0])
-    count = int(reader.page.evaluate(_FOCUSABLE))
-    reader.page.evaluate(_WALK)
+def see_reached_by_keyboard(tab: Tab) -> None:
+    """See that the keyboard reaches all that can be used, and that it shows where it is."""
+    count = int(tab.page.evaluate(_FOCUSABLE))
+    tab.page.evaluate(_WALK)
     for _ in range(count):
-        reader.page.keyboard.press("Tab")
-    walked = reader.page.evaluate(_WALKED)
+        tab.page.keyboard.press("Tab")
+    walked = tab.page.evaluate(_WALKED)
     assert [what for outline, what in walked if outline == "none"] == []
     assert len(walked) == count
 
