@@ -19,36 +19,84 @@ from tests.cluster.story import residue
 from tests.cluster.test_kill_points import IS_LONG, KILL, wait_until_dead
 from tests.hosting import RawSender, request, run_cli, wait_for
 
-SECRET: Final = "the cellar key hangs behind the third barrel"
+OWNER: Final = {
+    "before what is forgotten is in the log": """
+around(log.Log, 'append', before=die, when=lambda self, data: b'forgetting' in data)
+""",
+    "between the next stream and the end of this one": "around(log, 'make_log', after=die)",
+    "between the end of a stream and the commit": """
+append = log.Log.append
+
+def ending(self, data, *, is_last=False):
+    done = append(self, data, is_last=is_last)
+    if is_last:
+        die()
+    return done
+
+log.Log.append = ending
+""",
+    "behind the commit": "around(journal, 'vacuum', before=die)",
+    "between the snapshot and the old stream": """
+around(member, 'publish_snapshot', after=die, when=lambda servers, names, path: names.first > FIRST)
+""",
+    "while others look": "around(member, 'missing', after=die)",
+}
+FOLLOWER: Final = {
+    "before its files": "around(member, 'take_out', before=die)",
+    "between its files and the commit": "around(member, 'take_out', after=die)",
+    "behind the commit": "around(member, 'vacuum', before=die)",
+    "before it looked": "around(member, 'look_for', before=die)",
+}
+POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.journal import journal\n\ndef has_it")
+SURVIVORS: Final = ("the same machine", "another")
+ENDS: Final = list(itertools.product(OWNER, SURVIVORS) if IS_LONG else zip(OWNER, SURVIVORS * 3, strict=True))
+SECRETS: Final = [f"the cellar key hangs behind barrel {number:02}" for number in range(len(ENDS))]
+SECRET: Final = SECRETS[0]
 
 
-def check_forgotten(cluster: Cluster) -> None:
-    """See that it is left nowhere, and that all machines have the same journal."""
+def wait_until_gone(cluster: Cluster, secret: str) -> None:
+    """See that a secret is left nowhere, and that all machines have the same journal."""
     cluster.settle()
+    folders = [server.store for server in cluster.servers.all] + [machine.home for machine in cluster.machines]
 
     def left() -> list[str]:
-        found = [f"{one.home}/{place}" for one in cluster.machines for place in scan(one.home, Phrases([SECRET]), ())]
-        folders = [machine.home for machine in cluster.machines] + [server.store for server in cluster.servers.all]
-        return found + [path for folder in folders for path in residue(folder, [SECRET])]
+        found = [path for folder in folders for path in residue(folder, [secret])]
+        homes = [] if found else [machine.home for machine in cluster.machines]
+        return found + [f"{home}/{place}" for home in homes for place in scan(home, Phrases([secret]), ())]
 
     try:
-        wait_for(lambda: not left(), 90, what="nothing is left")
+        wait_for(lambda: not left(), 90, what=f"nothing is left of {secret}")
     except AssertionError as error:
         error.add_note("\n".join(left()))
         raise
     first, *others = [machine.dump() for machine in cluster.machines]
     assert all(other == first for other in others)
+
+
+def check_forgotten(cluster: Cluster) -> None:
+    wait_until_gone(cluster, SECRET)
+    verify(cluster)
+
+
+def verify(cluster: Cluster) -> None:
     for machine in cluster.machines:
         machine.command("verify")
 
 
 def tell(machine: Machine) -> None:
     box = machine.box.make()
-    for number in range(4):
-        content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
+    for number, secret in enumerate(SECRETS):
+        content = f"note {number}: {secret}"
         box.do(f"n{number}", content=content)
         box.do(f"e{number}", "save_memory", content=content, category="home")
         box.do(f"t{number}", "append_turn", role="user", content=content)
+
+
+def ask(machine: Machine, secret: str = SECRET) -> tuple[RawSender, str]:
+    """Ask for a secret to be forgotten; return who asks, and the request's id."""
+    operator, stem = RawSender(machine.home, sender="operator").make(), f"f{SECRETS.index(secret)}"
+    operator.drop(stem, request(stem, "forget", payload={"text": secret}))
+    return operator, stem
 
 
 def forget(machine: Machine) -> dict[str, Any]:
@@ -98,13 +146,13 @@ def test_a_server_that_was_down_forgets_too(made: Callable[..., Cluster]) -> Non
     cluster.settle()
     *_, down = cluster.servers.all
     down.kill()
-    box = ask(a)
+    box, stem = ask(a)
 
     def is_answered() -> bool:
         for machine in cluster.machines:  # as systemd does: the owner may lose its lease with the server
             if not machine.host.is_running:
                 machine.host.launch()
-        return box.peek("f1") is not None
+        return box.peek(stem) is not None
 
     wait_for(is_answered, 90, what="it is forgotten")
     assert residue(down.store, [SECRET])
@@ -134,88 +182,56 @@ def test_an_absent_machine_is_named_and_forgets_on_return(told: Cluster) -> None
     assert "note 1" in c.box.memory_text()
 
 
-OWNER: Final = {
-    "before what is forgotten is in the log": """
-around(log.Log, 'append', before=die, when=lambda self, data: b'forgetting' in data)
-""",
-    "between the next stream and the end of this one": "around(log, 'make_log', after=die)",
-    "between the end of a stream and the commit": """
-append = log.Log.append
-
-def ending(self, data, *, is_last=False):
-    done = append(self, data, is_last=is_last)
-    if is_last:
-        die()
-    return done
-
-log.Log.append = ending
-""",
-    "behind the commit": "around(journal, 'vacuum', before=die)",
-    "between the snapshot and the old stream": """
-around(member, 'publish_snapshot', after=die, when=lambda servers, names, path: names.first)
-""",
-    "while others look": "around(member, 'missing', after=die)",
-}
-FOLLOWER: Final = {
-    "before its files": "around(member, 'take_out', before=die)",
-    "between its files and the commit": "around(member, 'take_out', after=die)",
-    "behind the commit": "around(member, 'vacuum', before=die)",
-    "before it looked": "around(member, 'look_for', before=die)",
-}
-POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.journal import journal\n\ndef has_it")
-
-
-def ask(machine: Machine) -> RawSender:
-    operator = RawSender(machine.home, sender="operator").make()
-    operator.drop("f1", request("f1", "forget", payload={"text": SECRET}))
-    return operator
-
-
-SURVIVORS: Final = ("the same machine", "another")
-ENDS: Final = list(itertools.product(OWNER, SURVIVORS) if IS_LONG else zip(OWNER, SURVIVORS * 3, strict=True))
-
-
-@pytest.mark.parametrize(("point", "survivor"), ENDS)
-def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster, point: str, survivor: str) -> None:
-    a, b, c = told.machines
-    told.settle()
-    a.host.settings |= {"cluster.member.LOOK_SECONDS": 600.0}
-    a.host.source = POINTS + OWNER[point]
-    for machine in (b, c):
+def die_forgetting(cluster: Cluster, secret: str, point: str, survivor: str) -> None:
+    """Let the first machine, which owns the home, die at a point while it forgets a secret; see that this is done."""
+    a, b, c = cluster.machines
+    a.host.source = f"FIRST = {read_place(a.journal)[0].first}\n" + POINTS + OWNER[point]
+    for machine in (b, c, a):
         machine.host.stop()
-    a.host.stop()
     a.own()
     for machine in (b, c):
         machine.follow()
-    told.settle()
-    ask(a)
+    cluster.settle()
+    begun = b.events("host.started") + c.events("host.started")
+    box, stem = ask(a, secret)
     if survivor == "the same machine":
         for machine in (b, c):
             machine.host.stop()
-    wait_until_dead(a)
-    if survivor == "the same machine":
+        wait_until_dead(a)
         a.own()
         for machine in (b, c):
             machine.follow()
     else:
-        wait_for(lambda: b.events("host.started") + c.events("host.started") > 2, what="another owns the home")
+        wait_until_dead(a)
+        wait_for(lambda: b.events("host.started") + c.events("host.started") > begun, what="another owns the home")
         a.follow()
-    box = RawSender(a.home, sender="operator")
-    assert box.reply("f1", timeout=90)["ok"]
-    b.box.make().do("after", content="a note behind it")
-    check_forgotten(told)
+    assert box.reply(stem, timeout=90)["ok"], point
+    b.box.make().do(f"after-{stem}", content="a note behind it")
+    wait_until_gone(cluster, secret)
 
 
-@pytest.mark.parametrize("point", FOLLOWER)
-def test_a_killed_follower_forgets_when_it_is_back(told: Cluster, point: str) -> None:
+@pytest.mark.timeout(600)
+def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster) -> None:
+    a = told.machines[0]
+    a.host.settings |= {"cluster.member.LOOK_SECONDS": 600.0}
+    for secret, end in zip(SECRETS, ENDS, strict=True):
+        told.settle()
+        a.command("move", "a")
+        die_forgetting(told, secret, *end)
+    verify(told)
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_follower_forgets_when_it_is_back(told: Cluster) -> None:
     a, b, _ = told.machines
-    b.host.stop()
-    b.host.source = POINTS + FOLLOWER[point]
-    b.follow()
-    told.settle()
-    box = ask(a)
-    wait_until_dead(b)
-    b.follow()
-    reply = box.reply("f1", timeout=90)
-    assert reply["ok"]
-    check_forgotten(told)
+    for secret, point in zip(SECRETS, FOLLOWER.values(), strict=False):
+        b.host.stop()
+        b.host.source = POINTS + point
+        b.follow()
+        told.settle()
+        box, stem = ask(a, secret)
+        wait_until_dead(b)
+        b.follow()
+        assert box.reply(stem, timeout=90)["ok"], point
+        wait_until_gone(told, secret)
+    verify(told)
