@@ -112,7 +112,7 @@ class Agent(threading.Thread):
                     continue
             self.acknowledged += 1
             self.longest = max(self.longest, time.monotonic() - began)
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def gap(self) -> float:
         """Return the longest time without an answer since it was asked for last, once two more have come."""

@@ -69,9 +69,11 @@ def test_whatever_fails_each_acknowledged_note_is_there_once(story: Story) -> No
     else:
         for machine, hours in zip(story.cluster.machines, (5, -5, 0), strict=True):
             set_clock(machine, 3600.0 * hours)
-        for fault in (story.kill_owner, story.freeze_owner, story.deafen_owner, story.kill_server, story.downgrade):
-            story.strike(fault, story.forget)
-        story.strike(story.forge)
+        story.strike(story.kill_owner, story.forget)
+        story.strike(story.freeze_owner)
+        story.strike(story.deafen_owner, story.forget)
+        story.strike(story.kill_server)
+        story.strike(story.downgrade, story.forge)
     print(story.figures(), flush=True)
     story.end()
     print(story.figures())
