@@ -75,6 +75,12 @@ class Machine:
         self.host.kill()
         self.end_lease()
 
+    def replace(self, owner: Machine) -> None:
+        """Kill the host of the owner, and wait until this machine serves in its place."""
+        before = self.events("host.started")
+        owner.kill()
+        wait_for(lambda: self.events("host.started") > before, what=f"{self.home.name} owns the home")
+
     def end_lease(self) -> None:
         names, _, node = read_place(self.journal)
         with suppress(Unreachable), closing(Connection(self.settings.urls, self.settings.credentials)) as servers:
@@ -162,6 +168,14 @@ class Cluster:
             self.identity = reached(lambda: begin(first.home, first.settings, is_anew=False))
         for machine in others:
             reached(partial(join, machine.home, machine.settings, self.identity))
+
+    def begin(self) -> list[Machine]:
+        """Let the first machine own the home, and the others follow it; return them in this order."""
+        first, *others = self.machines
+        first.own()
+        for machine in others:
+            machine.follow()
+        return self.machines
 
     def settle(self) -> None:
         """Wait until all that run have come to the end of the log."""

@@ -146,18 +146,17 @@ def certificate_in(folder: Path) -> tuple[str, str]:
     return key, certificate
 
 
-def guarded(folder: Path, key: str) -> Server:
-    """Start one server that lets nobody in but the owner of a key."""
-    return one(folder, "guarded", ALONE + f"authorization {{{{ users: [ {{{{ nkey: {key} }}}} ] }}}}")
-
-
-def one(folder: Path, name: str, config: str) -> Server:
-    """Start one server that stands alone."""
+@contextlib.contextmanager
+def one(folder: Path, name: str, config: str) -> Iterator[Server]:
+    """Run one server that stands alone."""
     (port,) = free_ports(1)
     server = Server(folder, name, port, config)
     server.start()
-    wait_for(server.is_listening, what=f"{server.url} listens")
-    return server
+    try:
+        wait_for(server.is_listening, what=f"{server.url} listens")
+        yield server
+    finally:
+        server.kill()
 
 
 class Servers:

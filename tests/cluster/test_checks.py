@@ -28,9 +28,7 @@ def pair(made: Callable[..., Cluster]) -> Cluster:
         servers = ",".join(machine.urls)
         settings.write_text(settings.read_text().replace('#cluster.servers = ""', f'cluster.servers = "{servers}"'))
         machine.host.settings |= {"metrics.textfile": f"{machine.home}/cluster.prom"}
-    a, b = cluster.machines
-    a.own()
-    b.follow()
+    cluster.begin()
     return cluster
 
 

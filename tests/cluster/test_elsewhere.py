@@ -92,23 +92,16 @@ class Guarded:
         return asyncio.run(connected())
 
 
-def new_key(folder: Path, name: str) -> str:
-    """Write the seed of a new key into a file; return its public half."""
-    return make_key(folder / f"{name}.seed")
-
-
 @pytest.fixture
 def guarded(made: Callable[..., Cluster], tmp_path: Path) -> Guarded:
-    host = new_key(tmp_path, "host")
+    host = make_key(tmp_path / "host.seed")
     servers = Servers(tmp_path / "servers", 1, f"authorization {{ users: [ {{ nkey: {host} }} ] }}")
     settings = {"cluster.credentials": str(tmp_path / "host.seed")}
     names = ("scout", "spy", "stranger")
-    keys = {"host": host, **{name: new_key(tmp_path, name) for name in names}}
+    keys = {"host": host, **{name: make_key(tmp_path / f"{name}.seed") for name in names}}
     guarded = Guarded(made("a", "b", servers=servers, settings=settings), tmp_path, keys)
     guarded.let_in("scout", "spy")
-    a, b = guarded.machines
-    a.own()
-    b.follow()
+    guarded.cluster.begin()
     return guarded
 
 

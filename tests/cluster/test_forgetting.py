@@ -139,9 +139,7 @@ def test_what_is_forgotten_goes_from_all_machines_and_servers(told: Cluster) -> 
 
 def test_a_server_that_was_down_forgets_too(made: Callable[..., Cluster]) -> None:
     cluster = made("a", "b", count=3)
-    a, b = cluster.machines
-    a.own()
-    b.follow()
+    a, _ = cluster.begin()
     tell(a)
     cluster.settle()
     *_, down = cluster.servers.all
@@ -188,9 +186,7 @@ def die_forgetting(cluster: Cluster, secret: str, point: str, survivor: str) -> 
     a.host.source = f"FIRST = {read_place(a.journal)[0].first}\n" + POINTS + OWNER[point]
     for machine in (b, c, a):
         machine.host.stop()
-    a.own()
-    for machine in (b, c):
-        machine.follow()
+    cluster.begin()
     cluster.settle()
     begun = b.events("host.started") + c.events("host.started")
     box, stem = ask(a, secret)
@@ -198,9 +194,7 @@ def die_forgetting(cluster: Cluster, secret: str, point: str, survivor: str) -> 
         for machine in (b, c):
             machine.host.stop()
         wait_until_dead(a)
-        a.own()
-        for machine in (b, c):
-            machine.follow()
+        cluster.begin()
     else:
         wait_until_dead(a)
         wait_for(lambda: b.events("host.started") + c.events("host.started") > begun, what="another owns the home")

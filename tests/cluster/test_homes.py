@@ -60,10 +60,7 @@ def test_homes_of_a_lost_machine_go_to_different_ones(made: Callable[..., Cluste
     red = made("m1/red", "m2/red", "m3/red")
     blue = made("m1/blue", "m2/blue", "m3/blue", servers=red.servers)
     for cluster in (red, blue):
-        first, *others = cluster.machines
-        first.own()
-        for machine in others:
-            machine.follow()
+        cluster.begin()
     host = red.machines[0].node().partition(":")[0]
     one, two, three = (f"{host}:{tmp_path}/m{number}" for number in (1, 2, 3))
     with closing(Connection(red.servers.urls)) as servers:

@@ -23,12 +23,9 @@ def test_an_old_home_goes_in_and_out_unchanged(life: Path, made: Callable[..., C
     shutil.copytree(life, tmp_path / "a")
     export, files = exported(tmp_path / "a", tmp_path / "before.tar.gz"), files_of(tmp_path / "a")
     cluster = made("a", "b")
-    a, b = cluster.machines
-    a.own()
-    b.follow()
+    a, b = cluster.begin()
     cluster.settle()
-    a.kill()
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    b.replace(a)
     b.host.stop()
     for machine in (a, b):
         printed(machine.home, "cluster", "leave")
@@ -55,8 +52,7 @@ def test_an_import_through_the_log_reaches_all_machines(
     assert group_files(a.home, "other") == group_files(b.home, "other") == group_files(life, "main")
     other = RawSender(a.home, "other").make()
     other.do("later", content="a note behind those of years")
-    a.kill()
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    b.replace(a)
     assert other.memory_text() == RawSender(b.home, "other").memory_text()
 
 

@@ -31,10 +31,8 @@ globals().update(
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[real.Servers]:
-    with real.in_memory() as folder:
-        running = real.Servers(folder, 1)
+    with real.in_memory() as folder, closing(real.Servers(folder, 1)) as running:
         yield running
-        running.close()
 
 
 @pytest.fixture

@@ -35,18 +35,15 @@ from tests.cluster.machines import dump
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one", "three"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[real.Servers]:
-    with real.in_memory() as folder:
-        running = real.Servers(folder, request.param)
+    with real.in_memory() as folder, closing(real.Servers(folder, request.param)) as running:
         yield running
-        running.close()
 
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[real.Servers]:
     """Return one server that a test may kill."""
-    running = real.Servers(tmp_path, 1)
-    yield running
-    running.close()
+    with closing(real.Servers(tmp_path, 1)) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -25,9 +25,7 @@ Machines: TypeAlias = tuple[Machine, Machine]
 @pytest.fixture
 def owned(pair: Cluster) -> Machines:
     """The machine that owns the home, and the one that follows it."""
-    a, b = pair.machines
-    a.own()
-    b.follow()
+    a, b = pair.begin()
     return a, b
 
 
@@ -38,22 +36,6 @@ def noted(owned: Machines) -> Machines:
     a.box.make().do("n1", content="a note")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
     return owned
-
-
-def test_a_killed_owner_is_replaced_and_returns_as_follower(pair: Cluster, owned: Machines) -> None:
-    a, b = owned
-    a.box.make().do("n1", content="the first note")
-    a.host.kill()
-    b.box.make().do("n1", content="the first note")
-    b.box.do("n2", content="the second note")
-    assert [b.box.memory_text().count(f"the {word} note") for word in ("first", "second")] == [1, 1]
-    a.follow()
-    pair.settle()
-    assert a.dump() == b.dump()
-    b.kill()
-    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
-    a.box.do("n3", content="the third note")
-    assert [a.box.memory_text().count(f"the {word} note") for word in ("first", "second", "third")] == [1, 1, 1]
 
 
 def test_a_takeover_waits_for_no_clock_of_a_server(pair: Cluster) -> None:
@@ -90,8 +72,7 @@ def test_edits_on_one_machine_reach_the_next_owner_exactly(owned: Machines) -> N
     wait_for(lambda: edits_of(a) >= 2, what="the edits are recorded")
     a.box.do("n3", content="a note behind the edit")
     wait_for(lambda: a.position() == b.position(), what="b has come as far")
-    a.kill()
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    b.replace(a)
     for file in ("groups/main/CLAUDE.md", "groups/main/MEMORY.md"):
         assert (b.home / file).read_bytes() == (a.home / file).read_bytes(), file
     assert "deletes" not in b.box.memory_text()
@@ -119,8 +100,7 @@ def test_a_group_that_went_is_gone_on_every_machine(owned: Machines) -> None:
     mark.parent.mkdir()
     mark.write_text("blue, /srv/blue")
     wait_for(lambda: any("config/moved/shop.md" in row for row in b.dump()["changes"]), what="b knows of it")
-    a.kill()
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    b.replace(a)
     assert_refused(RawSender(b.home, "shop").make().ask("n2", request("n2", content="x")), "not_found", says="blue")
 
 
@@ -132,8 +112,7 @@ def test_a_text_of_one_machine_alone_is_moved_aside(pair: Cluster, owned: Machin
     b.box.make().do("n2", content="a note on b")
     a.follow()
     pair.settle()
-    b.kill()
-    wait_for(lambda: a.events("host.started") == 2, what="a owns the home again")
+    a.replace(b)
     assert "only here" not in a.box.memory_text()
     (kept,) = (a.home / "data" / "replaced").rglob("MEMORY.md")
     assert "only here" in kept.read_text()
@@ -244,8 +223,7 @@ def test_a_long_absent_machine_begins_with_a_snapshot(pair: Cluster) -> None:
     pair.settle()
     assert b.events("cluster.begins_anew") == 1
     assert a.dump() == b.dump()
-    a.kill()
-    wait_for(lambda: b.events("host.started"), what="b owns the home")
+    b.replace(a)
     assert [b.box.memory_text().count(f"note {number:02}.") for number in range(40)] == [1] * 40
 
 

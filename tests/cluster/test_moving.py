@@ -23,10 +23,7 @@ from tests.hosting import run_cli, wait_for
 @pytest.fixture
 def three(made: Callable[..., Cluster]) -> Cluster:
     cluster = made("a", "b", "c")
-    first, *others = cluster.machines
-    first.own()
-    for machine in others:
-        machine.follow()
+    cluster.begin()
     return cluster
 
 

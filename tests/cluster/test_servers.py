@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import nkeys
 import pytest
 
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import NoMailbox
 from honeybadger_host.cluster import servers as connecting
+from honeybadger_host.cluster.operating import make_key
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
 from tests.cluster import servers as real
 from tests.hosting import run_agent, wait_for
-
-
-def user_key() -> tuple[bytes, str]:
-    """Return the seed of a new key of a user, and its public half."""
-    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
-    return seed, nkeys.from_seed(bytearray(seed)).public_key.decode()
-
-
-def keep(path: Path, seed: bytes) -> None:
-    path.touch(0o600)
-    path.write_bytes(seed)
 
 
 def see_refused(kind: type[Exception], says: str, urls: Sequence[str], credentials: object = "") -> None:
@@ -42,13 +30,12 @@ def see_refused(kind: type[Exception], says: str, urls: Sequence[str], credentia
 
 
 def test_a_server_with_keys_lets_in_matching_seeds_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seed, public = user_key()
-    server = real.guarded(tmp_path, public)
-    try:
-        right, wrong, broken = (tmp_path / name for name in ("right", "wrong", "broken"))
-        keep(right, seed)
-        keep(wrong, user_key()[0])
-        keep(broken, b"no key")
+    right, wrong, broken = (tmp_path / name for name in ("right", "wrong", "broken"))
+    key = f"authorization {{{{ users: [ {{{{ nkey: {make_key(right)} }}}} ] }}}}"
+    with real.one(tmp_path, "guarded", real.ALONE + key) as server:
+        make_key(wrong)
+        broken.touch(0o600)
+        broken.write_bytes(b"no key")
         with closing(real.reached(lambda: Servers([server.url], str(right)))) as servers:
             assert real.reached(lambda: servers.end_of("HB_x")) is None
         monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 2.0)
@@ -60,27 +47,20 @@ def test_a_server_with_keys_lets_in_matching_seeds_only(tmp_path: Path, monkeypa
         see_refused(SettingsError, f"chmod 600 {right}", [server.url], right)
         with pytest.raises(NoMailbox, match="chmod 600"):
             SyncClient(server=server.url, home="x", group="main", sender="scout", credentials=str(right))
-    finally:
-        server.kill()
 
 
 def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "MIN_VERSION", (99, 0))
-    running = real.Servers(tmp_path, 1)
-    try:
-        with pytest.raises(SettingsError, match="too old"):
-            Servers(running.urls)
-    finally:
-        running.close()
+    with closing(real.Servers(tmp_path, 1)) as running, pytest.raises(SettingsError, match="too old"):
+        Servers(running.urls)
 
 
 def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 1.0)
     key, certificate = real.certificate_in(tmp_path)
     files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}}}'
-    server = real.one(tmp_path, "tls", real.ALONE + files)
-    url = server.url.replace("nats:", "tls:")
-    try:
+    with real.one(tmp_path, "tls", real.ALONE + files) as server:
+        url = server.url.replace("nats:", "tls:")
         see_refused(Unreachable, "SSL_CERT_FILE", [url])
         place = ("--server", url, "--home", "x", "--group", "main", "--sender", "scout", "--timeout", "1")
 
@@ -89,15 +69,11 @@ def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, m
             return told if "no host owns the home" in told else ""
 
         assert (told := wait_for(said)).count("\n") == 1, told
-    finally:
-        server.kill()
 
 
 def test_a_plain_text_server_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connecting, "_CONNECT_SECONDS", 2.0)
-    seed, _ = user_key()
-    (tmp_path / "seed").write_bytes(seed)
-    (tmp_path / "seed").chmod(0o600)
+    make_key(tmp_path / "seed")
     proxy = real.Proxy([])
     proxy.is_lying.set()
     port, got = proxy.url.rpartition(":")[2], proxy.heard
@@ -132,16 +108,14 @@ def fill(servers: Servers) -> None:
 
 
 def test_an_unfit_server_says_why_and_what_now(tmp_path: Path) -> None:
-    seed, public = user_key()
-    keep(tmp_path / "seed", seed)
-    denied = allowed(public, '{{ publish: {{ deny: ["hb.*.log"] }} }}')
+    denied = allowed(make_key(tmp_path / "seed"), '{{ publish: {{ deny: ["hb.*.log"] }} }}')
     for name, config, credentials, why in (
         ("bare", WITHOUT_JETSTREAM, "", "no server answers for JetStream: see that nats.conf has it"),
         ("denied", denied, str(tmp_path / "seed"), "mend the permissions of the key"),
     ):
-        server = real.one(tmp_path, name, config)
-        try:
-            with closing(Servers([server.url], credentials)) as servers, pytest.raises(Unreachable, match=why):
-                fill(servers)
-        finally:
-            server.kill()
+        with (
+            real.one(tmp_path, name, config) as server,
+            closing(Servers([server.url], credentials)) as servers,
+            pytest.raises(Unreachable, match=why),
+        ):
+            fill(servers)

@@ -67,9 +67,7 @@ def test_an_owner_with_a_full_disk_does_requests_once(on_small_disks: Cluster, h
 
 @needs_mount
 def test_a_follower_without_space_ends_and_later_continues(on_small_disks: Cluster, tmp_path: Path) -> None:
-    a, b = on_small_disks.machines
-    a.own()
-    b.follow()
+    a, b = on_small_disks.begin()
     there = RawSender(b.home, sender="scout").make()
     there.do("s0", content="note s0.")
     b.host.send_signal(signal.SIGSTOP)
