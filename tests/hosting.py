@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -221,12 +222,12 @@ class Child:
 
     def wait(self, timeout: float = 60.0) -> int:
         """Return the exit code once it has ended."""
-        deadline = time.monotonic() + timeout
-        pause = 0.001
-        while (code := self.poll()) is None:
-            assert time.monotonic() < deadline, f"process {self.pid} does not end:\n{self.tail()}"
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
+        if self._code is None:
+            with open(os.pidfd_open(self.pid), "rb") as process:  # the forge reaps it only when asked
+                ended, _, _ = select.select([process], [], [], timeout)
+            assert ended, f"process {self.pid} does not end:\n{self.tail()}"
+        code = self.poll()
+        assert code is not None
         return code
 
     def kill(self) -> None:
