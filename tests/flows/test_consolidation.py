@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -22,10 +21,12 @@ from honeybadger_host.curation.consolidation import ATTEMPTS
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
-from tests.hosting import PATIENCE, RawSender, request, run_cli, status_of, turns_of, wait_for
+from tests.hosting import AT_ONCE, PATIENCE, PLAIN, RawSender, request, run_cli, status_of, turns_of, wait_for
+from tests.people import settle
 from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
+    "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
     "curation.runner.LOOK_SECONDS": 0.02,
     "curation.runner.FIRST_PAUSE_SECONDS": 0.2,
     "consolidation.memory_window": 10,
@@ -373,11 +374,8 @@ def test_a_partly_applied_proposal_is_reverted_whole(make_host: HostFactory, hom
 
     summary = home / "groups/main/summary.md"
     summary.write_text(f"{talk.file('summary.md')}Ann is away in May.\n")
-
-    def taken_back() -> str:  # not before the notes have settled
-        return run_cli("review", "revert", "main", name, "--home", str(home)).stdout
-
-    assert "later changes stay in groups/main/summary.md" in wait_for(taken_back)
+    settle(home)
+    assert "later changes stay in groups/main/summary.md" in cli_text("review", "revert", "main", name, home=home)
     assert talk.file("summary.md") == "Ann is away in May.\n"
     assert "Lisbon" not in talk.file("MEMORY.md")
     assert talk.mark["turn"] == 0
@@ -411,9 +409,9 @@ def test_every_written_line_is_a_persons_sentence(make_host: HostFactory, home: 
             talk = Talk(home, group=kind)
             talk.ann.note("n1", "The budget was 4,100 EUR.")
             people = [f"We are {kind}."]
-            for number, turn in enumerate(turns[kind]):
-                talk.ann.do(f"t{number}", "append_turn", role=turn.role, content=turn.content)
-                people += [turn.content] if turn.role == "user" else []
+            people += [turn.content for turn in turns[kind] if turn.role == "user"]
+            said = [{"role": turn.role, "content": turn.content} for turn in turns[kind]]
+            talk.ann.do("t", "append_turns", turns=[{**each, "key": f"t{n}"} for n, each in enumerate(said)])
             talk.say(people[0], *["Good night."] * 12)
             reply = RawSender(home, kind, "operator").make().ask("c1", request("c1", "consolidate"))
             assert reply["ok"] or kind == "truncating", reply
@@ -433,34 +431,31 @@ def test_every_written_line_is_a_persons_sentence(make_host: HostFactory, home: 
             assert "The budget was 4,100 EUR." in talk.file("MEMORY.md")
 
 
-def test_reverting_the_fifth_of_thirty_passes_keeps_the_rest(make_host: HostFactory, home: Path, talk: Talk) -> None:
+def test_reverting_the_fifth_of_ten_passes_keeps_the_rest(make_host: HostFactory, home: Path, talk: Talk) -> None:
     operator = RawSender(home, sender="operator").make()
     with served(all_of_them) as endpoint:
-        make_host({**endpoint.settings, "consolidation.memory_window": 4}).start()
+        make_host({**AT_ONCE, **endpoint.settings, "consolidation.memory_window": 4}).start()
         talk.say("Hello.", "Hello.")
-        for number in range(1, 31):
+        for number in range(1, 11):
             talk.say(f"Fact number {number} of Ann.", "Noted.")
             operator.do(f"c{number}", "consolidate")
         names = {
             json.loads(path.read_text())["last_turn"]: path.stem
             for path in (home / "groups/main/proposals").glob("*.json")
         }
-        assert len(names) == 30
+        assert len(names) == 10
         before = talk.file("MEMORY.md"), talk.file("summary.md")
-
-        def is_taken_back() -> bool:  # not before the notes have settled
-            return run_cli("review", "revert", "main", names[sorted(names)[4]], "--home", str(home)).returncode == 0
-
-        wait_for(is_taken_back)
+        settle(home)
+        review(home, "revert", "main", names[sorted(names)[4]])
         fifth = re.search(r"\n## [^\n]*\n- Fact number 4 of Ann\.\n  \(main#9\)\n", before[0])
         assert fifth is not None
         assert talk.file("MEMORY.md") == before[0].replace(fifth[0], "")
         assert (talk.file("summary.md"), talk.file("archive/MEMORY.md")) == (before[1], "")
-        assert (talk.mark["turn"], talk.mark["again"]) == (60, [[9, 10]])
+        assert (talk.mark["turn"], talk.mark["again"]) == (20, [[9, 10]])
         assert "taken back: what was told of turns 9-10 of main" in talk.file("HISTORY.md")
         operator.do("again", "consolidate")
         assert talk.file("MEMORY.md").count("- Fact number 4 of Ann.\n") == 1
-        assert (talk.mark["turn"], talk.mark.get("again", [])) == (60, [])
+        assert (talk.mark["turn"], talk.mark.get("again", [])) == (20, [])
         assert talk.file("summary.md") == before[1]
 
 
@@ -555,7 +550,7 @@ def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, 
 
 def at_a_terminal(folder: Path, words: list[str], answers: list[str]) -> str:
     """Run a command of the operator's on a terminal, and type an answer at each prompt; return all it shows."""
-    with Terminal([sys.executable, "-m", "honeybadger_host", *words], folder) as terminal:
+    with Terminal([*PLAIN, *words], folder) as terminal:
         for number, answer in enumerate(answers, 1):
             terminal.wait_for("[n]:", times=number)
             terminal.enter(answer)
