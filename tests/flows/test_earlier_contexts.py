@@ -72,6 +72,8 @@ def test_an_edit_served_before_it_was_noticed_is_kept(host: HostProcess, strange
     newest_edit(host.home, "MEMORY.md")
     again = stranger.do("c2", "get_context", as_of=shown["hash"])
     assert (again["as_of"]["is_identical"], again["system"]) == (True, shown["system"]), again["as_of"]
+    other = RawSender(host.home, "other", "stranger").make()  # is another group's
+    assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
 
 
 def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, stranger: RawSender) -> None:
@@ -124,8 +126,9 @@ def test_the_scan_finds_a_kept_context(host: HostProcess, stranger: RawSender) -
 def test_where_none_was_served_the_files_are_shown(host: HostProcess, stranger: RawSender) -> None:
     stranger.do("n1", content="likes tea")
     (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
-    newest_edit(host.home, "CLAUDE.md")
+    edit = newest_edit(host.home, "CLAUDE.md")
     shown = stranger.do("c1", "get_context")
+    assert shown["seq"] == edit.seq
     seq = stranger.ask("n2", request("n2", content="likes cake"))["seq"]
     (host.home / "groups/main/CLAUDE.md").write_text("Be long.\n")
     stranger.do("n3", content="likes pie")
@@ -138,16 +141,3 @@ def test_where_none_was_served_the_files_are_shown(host: HostProcess, stranger: 
     at_shown = stranger.do("c3", "get_context", as_of=str(shown["seq"]))
     assert at_shown["system"] == shown["system"]
     assert stranger.do("c4", "get_context", as_of=str(seq), budget_tokens=1)["is_over_budget"] is True
-
-
-def test_a_context_counts_the_edits_of_people(host: HostProcess, stranger: RawSender) -> None:
-    stranger.do("n1", content="likes tea")
-    (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
-    edit = newest_edit(host.home, "CLAUDE.md")
-    assert stranger.do("c1", "get_context")["seq"] == edit.seq
-
-
-def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -> None:
-    shown = stranger.do("c1", "get_context")
-    other = RawSender(host.home, "other", "stranger").make()
-    assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")

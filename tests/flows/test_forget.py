@@ -21,14 +21,13 @@ import pytest
 
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.forgetting import read_tombstones
-from honeybadger_host.journal.reader import LogFilter
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_consolidation import SOON
 from tests.flows.world import needs_mount, script, use_up_space
 from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, files_with, request, run_cli, wait_for
-from tests.people import edits_in, looking, newest_edit, settle
+from tests.people import looking, newest_edit, settle
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
 PLANTED: Final = 200
@@ -127,16 +126,15 @@ def plant_by_editors(home: Path, planting: Planting) -> None:
     for name in ("CLAUDE.md", "summary.md", "HISTORY.md"):
         path = folder / name
         before = path.read_text() if path.exists() else ""
-        seen = len(edits_in(home / JOURNAL_FILE, LogFilter(file=name)))
         path.write_text(f"{before}\nMine.\n{planting.text()}\n- {planting.text()}\nAlso mine.\n")
-        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter(file=name))) > seen, what=f"an edit of {name}")  # noqa: B023
+        newest_edit(home, name)
         text = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in text if not line.startswith("- plant")))
-        wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter(file=name))) > seen + 1, what=f"an edit of {name}")  # noqa: B023
+        newest_edit(home, name, 2)
     entry = folder / "memory" / "mine" / "typed.json"
     entry.parent.mkdir(parents=True)
     entry.write_text(f'{{\n    "content": "{planting.escaped()}",\n    "tags": ["{planting.escaped()}"]\n}}\n')
-    wait_for(lambda: edits_in(home / JOURNAL_FILE, LogFilter(file="typed")), what="an entry that was typed")
+    newest_edit(home, "typed")
 
 
 def plant_below(home: Path, planting: Planting) -> None:
@@ -314,9 +312,9 @@ def test_the_past_shows_that_something_was_forgotten(home: Path, make_host: Host
     persona = home / "groups" / "main" / "CLAUDE.md"
     first = persona.read_text()
     persona.write_text(f"{first}Mine.\n{PHRASE}\nMine, too.\n")
-    (edit,) = wait_for(lambda: edits_in(home / JOURNAL_FILE, LogFilter("main")), what="an edit")
+    edit = newest_edit(home, "CLAUDE.md")
     stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea"))
-    wait_for(lambda: len(edits_in(home / JOURNAL_FILE, LogFilter("main"))) == 2, what="an edit")
+    newest_edit(home, "MEMORY.md")
     before = stranger.memory_text()
     assert forget(home, "--text", PHRASE)["left"] == []
     settle(home)
@@ -369,11 +367,15 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     assert not tombstones.knows("other ordered 2 copper nails")
 
 
+_NOTE: Final = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
+NOTING: Final = {
+    "when": "remember",
+    "answers": [{"text": "Let me note that.", "calls": [_NOTE]}, {"text": "Noted."}],
+}
+
+
 def test_what_came_of_a_senders_words_is_forgotten_too(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
-    answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
-    scripted = script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)
-    make_host(AT_ONCE | SOON | scripted | {"model.curation": "offline"}).start()
+    make_host(AT_ONCE | SOON | script(home, NOTING, delay_seconds=0.001) | {"model.curation": "offline"}).start()
     other = RawSender(home, sender="other").make()
     for number in range(1, 40):
         sender, words = ((stranger, "walnut planks"), (other, "copper nails"))[number % 2]
@@ -411,9 +413,7 @@ def test_what_came_of_a_senders_words_is_forgotten_too(home: Path, make_host: Ho
 
 
 def test_notes_from_a_conversation_go_with_its_session(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    note = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
-    answers = [{"text": "Let me note that.", "calls": [note]}, {"text": "Noted."}]
-    make_host(AT_ONCE | script(home, {"when": "remember", "answers": answers}, delay_seconds=0.001)).start()
+    make_host(AT_ONCE | script(home, NOTING, delay_seconds=0.001)).start()
     assert stranger.chat("chat1", "Please remember that I want walnut")["ok"]
     assert "planks of walnut" in stranger.memory_text()
     settle(home)
@@ -425,10 +425,9 @@ def test_notes_from_a_conversation_go_with_its_session(home: Path, make_host: Ho
 def test_a_missing_target_is_not_found(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     stranger.do("n1", content="the harvester ordered walnut planks")
-    for option in ("--id", "--sender", "--session"):
-        for more in ([], ["--dry-run"]):
-            said = cli_error("forget", "main", option, "nobody", *more, home=home, code=9)
-            assert f"main has no {'entry, task or change' if option == '--id' else option[2:]} 'nobody'" in said
+    for option, what in (("--id", "entry, task or change"), ("--sender", "sender"), ("--session", "session")):
+        assert f"main has no {what} 'nobody'" in cli_error("forget", "main", option, "nobody", home=home, code=9)
+    assert "main has no sender" in cli_error("forget", "main", "--sender", "nobody", "--dry-run", home=home, code=9)
     settle(home)
     persona = home / "groups" / "main" / "CLAUDE.md"
     persona.write_text(f"{persona.read_text()}The cellar key hangs behind the third barrel.\n")
