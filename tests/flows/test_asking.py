@@ -159,7 +159,7 @@ def assert_untouched(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("command", ["chat", "ask", "ask --json"])
 def test_no_control_character_reaches_the_terminal(home: Path, tmp_path: Path, command: str) -> None:
-    content = f"begin {EVIL} {'x' * 100_000} end"
+    content = f"begin {EVIL} {'x' * 10_000} end"
     words = () if command == "chat" else ("hello",)
     with (
         evil_host(home, content=content),
@@ -174,4 +174,4 @@ def test_no_control_character_reaches_the_terminal(home: Path, tmp_path: Path, c
         assert terminal.end() == 0
         assert_untouched(terminal)
         assert SEEN.encode() in terminal.raw or command == "ask --json"
-        assert terminal.raw.count(b"x") >= 100_000
+        assert terminal.raw.count(b"x") >= 10_000

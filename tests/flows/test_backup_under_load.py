@@ -22,7 +22,7 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
 ) -> None:
     # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
     (home / "groups/zz").mkdir()
-    (home / "groups/zz/pictures.bin").write_bytes(os.urandom(16 << 20))
+    (home / "groups/zz/pictures.bin").write_bytes(os.urandom(4 << 20))
     settings: dict[str, object] = {
         "ops.maintenance.CHECKPOINT_SECONDS": 0.1,
         "log.level": "warning",
@@ -35,7 +35,7 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
         return dict(story.acknowledged)
 
     with producing(story, BOXES, 0.01):
-        wait_for(lambda: len(acknowledged()) > 80, 100, what="everybody writes")
+        wait_for(lambda: len(acknowledged()) > 40, 100, what="everybody writes")
         for number in itertools.count():
             archive = tmp_path / f"backup-{number}.tar.gz"
             before = acknowledged()

@@ -202,15 +202,15 @@ def test_typed_lines_return_in_the_next_chat_without_credentials(
 # ------------------------------------------------------------------------------------------------- what may go wrong
 
 
-@pytest.mark.parametrize("how", ["\x03", "/stop\r"])
-def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat: Open, how: str) -> None:
+def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat: Open) -> None:
     make_host(script(home, SLOW, HELLO, delay_seconds=0.2)).start()
     terminal = chat()
-    terminal.say("remember", "This takes a")
-    terminal.type(how)
-    terminal.wait_for("Stopped: asked for by user.")
-    terminal.wait_for("you>", times=2)
-    assert terminal.text.count("(Stopped here: asked for by user.)") == 1
+    for number, how in enumerate(("\x03", "/stop\r"), 1):
+        terminal.say("remember", "This takes a", times=number)
+        terminal.type(how)
+        terminal.wait_for("Stopped: asked for by user.", times=number)
+        terminal.wait_for("you>", times=number + 1)
+        assert terminal.text.count("(Stopped here: asked for by user.)") == number
     terminal.type("\x03")
     terminal.wait_for("(Ctrl-D leaves.)")
     terminal.say("hello", "Hello to you.")
@@ -219,8 +219,11 @@ def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat:
     terminal.say("/answer", "Nothing is unanswered.")
     leave(terminal)
     turns = turns_of(home)
-    assert [turn["content"] for turn in turns if turn["role"] == "user"] == ["remember", "hello"]
-    assert turns[1]["content"].endswith("\n\n(Stopped here: asked for by user.)")
+    assert said(home) == ["remember", "remember", "hello"]
+    assert [turn["content"].endswith("\n\n(Stopped here: asked for by user.)") for turn in turns] == [
+        *(False, True, False, True),
+        *(False, False),
+    ]
 
 
 def test_text_typed_during_an_answer_is_the_next_message(make_host: HostFactory, home: Path, chat: Open) -> None:
