@@ -60,15 +60,12 @@ def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: 
     assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abc"] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("is_served", [True, False])
-def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: RawSender, is_served: bool) -> None:
+def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(AT_ONCE).start()
     for stem in ("a", "b", "c"):
         stranger.do(stem, content=f"Prefers tea {stem}")
     settle(host.home)
     whole = stranger.memory_text()
-    if not is_served:
-        host.stop()
     undone = run_cli("undo", 2, home=host.home)
     assert (undone.stdout, undone.stderr) == ("groups/main/MEMORY.md: removed; change 5 undoes 2\n", "")
     archive = stranger.memory.parent / "archive" / "MEMORY.md"
@@ -80,9 +77,8 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
         ["operator", "note_archived", "groups/main/archive/MEMORY.md  Prefers tea b"],
         ["operator", "note_removed", "groups/main/MEMORY.md  Prefers tea b"],
     ]
-    if is_served:
-        hits = stranger.do("q", "search_memory", query="Prefers tea")["hits"]
-        assert sorted(hit["text"] for hit in hits if hit["kind"] == "note") == ["- Prefers tea a", "- Prefers tea c"]
+    hits = stranger.do("q", "search_memory", query="Prefers tea")["hits"]
+    assert sorted(hit["text"] for hit in hits if hit["kind"] == "note") == ["- Prefers tea a", "- Prefers tea c"]
     restored = run_cli("undo", 4, home=host.home)
     assert (restored.stdout, restored.stderr) == ("groups/main/MEMORY.md: restored; change 7 undoes 4\n", "")
     assert (stranger.memory_text(), archive.read_text()) == (whole, "")
@@ -90,7 +86,6 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
     assert "stands there" in cli_error("undo", 5, home=host.home)
     again = run_cli("undo", 6, home=host.home)
     assert again.stdout == "groups/main/MEMORY.md: removed; change 9 undoes 6\n"
-    host.stop() if is_served else None
 
 
 def notes_of(text: str) -> list[str]:

@@ -123,11 +123,9 @@ def test_log_blame_context_and_search_survive_an_import(lived: Path, archive: Pa
     other = loaded(archive, tmp_path / "other")
     for words in (
         ("log", "main", "--json", "--limit", 1000),
-        ("log", "main"),
         ("blame", "main", "MEMORY.md", "--json"),
         ("blame", "main", "CLAUDE.md"),
         ("show", "main/MEMORY.md", "--as-of", 2),
-        ("context", "main"),
         ("context", "main", "--message", "what does the user like?", "--json"),
         ("search", "main", "likes", "--json"),
         ("search", "main", "turn", "--scope", "turns", "--json"),
