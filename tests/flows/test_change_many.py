@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict
 from tests.commands import cli_json
-from tests.hosting import PATIENCE, HostProcess
+from tests.conftest import MakeClient
+from tests.hosting import HostProcess, RawSender
 
 
 def put(name: str, content: str, **more: Any) -> dict[str, Any]:
@@ -30,8 +30,8 @@ def held(agent: SyncClient) -> dict[str | None, str | None]:
     return {row.name: row.content for row in listed.entries}
 
 
-def test_all_operations_are_one_change_undone_whole(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_all_operations_are_one_change_undone_whole(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
+    agent, home, group = member("ann"), served.home, asker.group
     old = agent.save_memory("marigold", category="store/a", name="c")
     gone = agent.save_memory("gone", category="store/a", name="d")
     results = agent.change_many([put("a", "1"), put("b", "2"), edit(old.id, content="new"), delete("d")]).results
@@ -42,16 +42,16 @@ def test_all_operations_are_one_change_undone_whole(host: HostProcess, home: Pat
         (True, "gone"),
     ]
     assert held(agent) == {"a": "1", "b": "2", "c": "new"}
-    changed, *others = cli_json("log", "main", home=home)[:4]
+    changed, *others = cli_json("log", group, home=home)[:4]
     assert {row["at"] for row in others} == {changed["at"]}
     cli_json("undo", str(changed["seq"]), home=home)
     assert held(agent) == {"c": "marigold", "d": "gone"}
-    cli_json("forget", "main", "--text", "marigold", home=home)
+    cli_json("forget", group, "--text", "marigold", home=home)
     assert held(agent) == {"d": "gone"}
 
 
-def test_each_operation_meets_what_those_before_it_have_changed(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_each_operation_meets_what_those_before_it_have_changed(asker: RawSender, member: MakeClient) -> None:
+    agent = member("ann")
     first = agent.save_memory("0", category="store/a", name="kept")
     operations = [
         put("a", "1"),
@@ -65,7 +65,7 @@ def test_each_operation_meets_what_those_before_it_have_changed(host: HostProces
     ]
     agent.change_many(operations)
     assert held(agent) == {"a": "3", "kept": "anew", "moved": "0"}
-    kinds = [(row["kind"], row["file"].rpartition("/")[2]) for row in cli_json("log", "main", home=home)]
+    kinds = [(row["kind"], row["file"].rpartition("/")[2]) for row in cli_json("log", asker.group, home=asker.home)]
     assert len(kinds) == 4, "a file has one change, however often it was changed"
     with pytest.raises(Conflict, match=r"operations.1 \(save_memory\): .* has this name"):
         agent.change_many([put("x", "1"), put("x", "2")])

@@ -288,12 +288,12 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
 
 def test_two_dreams_at_once_run_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
-    for number in range(20):
+    for number in range(8):
         memory.save(f"Fact number {number} of many.", "a")
         memory.save(f"Fact number {number} of many.", "b")
     assert sorted(len(each["proposals"]) for each in at_once(*[memory.dream] * 3)) == [0, 0, 1]
-    assert len(memory.entries()) == 20
-    assert len(memory.entries("archive/memory")) == 40
+    assert len(memory.entries()) == 8
+    assert len(memory.entries("archive/memory")) == 16
     assert len(host.events("dream.finished")) == 1
 
 

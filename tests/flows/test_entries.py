@@ -191,11 +191,9 @@ def test_ten_notes_and_entries_return_from_the_archive_unchanged(archiving: Host
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
 
-def test_a_put_makes_or_replaces_the_named_entry(host: HostProcess, home: Path) -> None:
-    first = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).save_memory(
-        "in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1}
-    )
-    agent = SyncClient(home, "main", "ben", timeout_seconds=PATIENCE)
+def test_a_put_makes_or_replaces_the_named_entry(member: MakeClient) -> None:
+    first = member("ann").save_memory("in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1})
+    agent = member("ben")
     second = agent.save_memory("in June", **PLAN, replace=True, title="Moving")
     assert (second.id, second.file, second.created, second.by) == (first.id, first.file, first.created, "ann")
     assert (second.content, second.title, second.tags, second.metadata) == ("in June", "Moving", [], {})
@@ -207,13 +205,13 @@ def test_a_put_makes_or_replaces_the_named_entry(host: HostProcess, home: Path) 
     assert not agent.search_memory("May").hits
 
 
-def test_a_put_expects_the_version_that_was_read(host: HostProcess, home: Path) -> None:
-    agent = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+def test_a_put_expects_the_version_that_was_read(asker: RawSender, member: MakeClient) -> None:
+    agent = member("ann")
     first = agent.save_memory("in May", **PLAN, replace=True)
     second = agent.save_memory("in June", **PLAN, replace=True, expected_version=first.version)
     with pytest.raises(Conflict, match=r"move\.md was changed since"):
         agent.save_memory("in July", **PLAN, replace=True, expected_version=first.version)
-    path = home / "groups/main" / second.file
+    path = asker.memory.parent / second.file
     path.write_bytes(path.read_bytes().replace(b"in June", b"in August"))
     with pytest.raises(Conflict, match="was changed since"):
         agent.save_memory("in July", **PLAN, replace=True, expected_version=second.version)
