@@ -21,6 +21,7 @@ from honeybadger_host.curation.consolidation import ATTEMPTS
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
+from tests.flows.test_dream import answering
 from tests.hosting import AT_ONCE, PATIENCE, PLAIN, RawSender, request, run_cli, status_of, turns_of, wait_for
 from tests.people import settle
 from tests.terminal import Terminal
@@ -37,12 +38,8 @@ REMEMBERS = {**ANSWER, "facts": [{"take": ["1.1"], "section": "Dates"}]}
 TEXTS = {"history_entry": "Ann plans her move to Lisbon.", "conversation_summary": "Ann moves with the firm Silva."}
 
 
-def scripted(home: Path, answer: object, name: str = "curation.json", **more: Any) -> dict[str, object]:
-    """Write a script for the model that curates; return the settings of a host that plays it."""
-    text = answer if isinstance(answer, str) else json.dumps(answer)
-    turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
-    (home / name).write_text(json.dumps({"turns": [turn], **more}))
-    return {**SOON, "model.curation": f"scripted:{name}"}
+def scripted(home: Path, answer: object) -> dict[str, object]:
+    return {**SOON, **answering(home, json.dumps(answer))}
 
 
 class Talk:

@@ -72,6 +72,7 @@ def memory(home: Path) -> Memory:
 
 
 def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
+    """Write a script for the model that curates; return the settings of a host that plays it."""
     turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
     (home / "curation.json").write_text(json.dumps({"turns": [turn], "piece_characters": 100_000, **more}))
     return {"model.curation": "scripted:curation.json"}
