@@ -52,9 +52,7 @@ class Memory:
         return [json.loads(path.read_text()) for path in sorted((self.group / "proposals").glob("*.json"))]
 
     def dream(self, *words: str) -> dict[str, Any]:
-        done = run_cli("dream", "main", "--home", str(self.home), "--json", *words)
-        assert done.returncode == 0, done.stderr
-        value: dict[str, Any] = json.loads(done.stdout)
+        value: dict[str, Any] = cli_json("dream", "main", *words, home=self.home)
         return value
 
     def review(self, *words: str) -> dict[str, Any]:
@@ -71,9 +69,9 @@ def memory(home: Path) -> Memory:
     return Memory(home)
 
 
-def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
+def answering(home: Path, answer: object, **more: Any) -> dict[str, object]:
     """Write a script for the model that curates; return the settings of a host that plays it."""
-    turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
+    turn = {"answers": [{"text": json.dumps(answer), "input_tokens": 700, "output_tokens": 80}]}
     (home / "curation.json").write_text(json.dumps({"turns": [turn], "piece_characters": 100_000, **more}))
     return {"model.curation": "scripted:curation.json"}
 
@@ -184,7 +182,7 @@ def test_a_correction_becomes_an_anti_pattern_verbatim_once(make_host: HostFacto
     memory.ask("record_feedback", kind="correction", content=said)
     (number,) = [row["at"] for row in map(json.loads, (home / "data/feedback/main.jsonl").read_text().splitlines())]
     place = f"data:feedback#{int(datetime.fromisoformat(number).timestamp() * 1000)}"
-    answering(home, json.dumps({"anti_patterns": [{"take": place, "domain": "communication"}]}))
+    answering(home, {"anti_patterns": [{"take": place, "domain": "communication"}]})
     memory.dream()
     (entry,) = memory.entries().values()
     assert (entry["content"], entry["category"]) == (said, "anti-patterns/communication")
@@ -194,14 +192,8 @@ def test_a_correction_becomes_an_anti_pattern_verbatim_once(make_host: HostFacto
 
 
 def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(
-        answering(
-            home,
-            json.dumps(
-                {"join": [["E1", "E2"]], "refine": [{"of": "E3", "aliases": ["chat"], "tags": ["lie", "fish"]}]}
-            ),
-        )
-    ).start()
+    refine = {"of": "E3", "aliases": ["chat"], "tags": ["lie", "fish"]}
+    make_host(answering(home, {"join": [["E1", "E2"]], "refine": [refine]})).start()
     first, second = memory.save(RENT, "home"), memory.save(ALWAYS, "money")
     cat = memory.save("The cat of Cora likes fish very much.")
     memory.save("The cat of Cora likes fish, and milk.", pinned=True)
@@ -225,7 +217,7 @@ def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, h
 
 def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home: Path, memory: Memory) -> None:
     refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
-    make_host(answering(home, json.dumps({"join": [["E1", "E2"]], "refine": [refine]}))).start()
+    make_host(answering(home, {"join": [["E1", "E2"]], "refine": [refine]})).start()
     sources = {memory.save(RENT, "home"), memory.save(ALWAYS, "money")}
     cats = {memory.save("The cat of Cora likes fish very much."), memory.save("The cat of Cora likes fish, and milk.")}
     (proposal,) = memory.dream()["proposals"]
@@ -246,9 +238,7 @@ def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home
 
 
 def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(
-        answering(home, json.dumps({"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]}))
-    ).start()
+    make_host(answering(home, {"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]})).start()
     memory.say("Das gilt nicht mehr.")
     for text in (RENT, ALWAYS, "The cat of Cora likes fish.", "The cat of Cora likes fish too."):
         memory.save(text)
@@ -268,14 +258,12 @@ def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, m
     (joined,) = memory.entries().keys() - left
     log = cli_json("log", "main", home=home)
     seq = next(row["seq"] for row in log if row["kind"] == "entry" and joined in row["file"])
-    assert run_cli("undo", seq, "--home", str(home)).returncode == 0
+    cli_text("undo", seq, home=home)
     assert memory.entries().keys() == left, "what was retired beside it stays so"
 
 
 def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(
-        answering(home, json.dumps({"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}]}))
-    ).start()
+    make_host(answering(home, {"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}]})).start()
     memory.save(RENT, "a")
     memory.save(RENT, "b")
     memory.save(ALWAYS)
@@ -334,7 +322,7 @@ def test_a_missed_dream_is_made_once_after_a_restart(make_host: HostFactory, hom
     wait_for(lambda: "2024" not in mark.read_text())
     host.restart()
     memory.save("Something new.")  # is for the next first of January
-    assert run_cli("status", "--home", str(home)).returncode == 0
+    cli_text("status", home=home)
     assert len(host.events("dream.finished")) == 1
     host.stop()
     refused = run_cli("run", "--set", "dream.schedule=sometimes", home=home)  # it may log before it comes to that
@@ -350,7 +338,7 @@ def preference(strength: str, *refs: str) -> dict[str, Any]:
 
 
 def inferring(home: Path, *preferences: Mapping[str, Any]) -> dict[str, object]:
-    return answering(home, json.dumps({"preferences": preferences}))
+    return answering(home, {"preferences": preferences})
 
 
 SAID = (

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.flows.test_dream import Memory, answering
-from tests.hosting import PATIENCE, run_cli, status_of, wait_for
+from tests.hosting import PATIENCE, status_of, wait_for
 
 TEXT = (
     "The flat in Elm Road costs 950 EUR a month, to Mr Glanz. The heating is gas and is serviced every October by the "
@@ -30,7 +30,7 @@ def memory(home: Path) -> Memory:
 
 def proposing(home: Path, *facts: list[str], **more: Any) -> dict[str, object]:
     sentences = facts or (["1.1"], ["1.2"])
-    return {**SOON, **answering(home, json.dumps({"sentences": sentences}), **more)}
+    return {**SOON, **answering(home, {"sentences": sentences}, **more)}
 
 
 def noted(home: Path) -> list[str]:
@@ -71,8 +71,7 @@ def test_forgetting_a_text_forgets_what_was_taken_from_it(make_host: HostFactory
     wait_for(lambda: host.events("enrichment.finished"))
     assert len(memory.entries()) > 3
     (home / "curation.json").unlink(missing_ok=True)  # what the model was told to say
-    done = run_cli("forget", "main", "--id", whole, home=home)
-    assert done.returncode == 0, done.stdout + done.stderr
+    cli_text("forget", "main", "--id", whole, home=home)
     assert memory.entries().keys() == {other}
     told = [path for path, data in memory.state().items() if b"Elm Road" in data or b"firm Silva" in data]
     assert told == []
@@ -89,7 +88,7 @@ def test_invented_and_known_facts_are_left_out(make_host: HostFactory, home: Pat
 
 
 def test_an_answer_without_entries_is_not_asked_again(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    host = make_host({**SOON, **answering(home, '{"entries": [{"content": 7}]}')}).start()
+    host = make_host({**SOON, **answering(home, {"entries": [{"content": 7}]})}).start()
     memory.save(TEXT)
     wait_for(lambda: status_of(memory.home)["curation"]["tokens_today"] == 780)
     wait_for(lambda: not status_of(memory.home)["curation"]["running"])
@@ -109,7 +108,7 @@ def test_nobody_pays_for_a_model_to_read_imported_entries(
     host = make_host(proposing(home)).start()
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault/flat.md").write_text(TEXT)
-    assert run_cli("import", "main", tmp_path / "vault", "--from", "markdown", home=home).returncode == 0
+    cli_text("import", "main", tmp_path / "vault", "--from", "markdown", home=home)
     (imported,) = memory.entries()
     whole = memory.save(f"{TEXT} The garden has 40 roses.", "home")
     wait_for(lambda: host.events("enrichment.finished"))

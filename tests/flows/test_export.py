@@ -59,7 +59,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save(stranger.memory, older)  # as by an editor that was left open
         newest_edit(home, "MEMORY.md", 2)
         host.stop()
-    assert run_cli("undo", saved["seq"], home=home).returncode == 0
+    printed(home, "undo", saved["seq"])
     printed(home, "context", "main")
     return home
 
