@@ -163,16 +163,6 @@ def test_what_the_model_still_sees_is_not_recalled_again(room: RawSender, transc
     assert "harbour of Kiel" in prompt()
 
 
-def test_turns_wait_for_a_host(make_host: HostFactory, home: Path, transcript: Transcript) -> None:
-    transcript.user("Hello")
-    transcript.assistant("Hi")
-    done = run_hook(home, event(transcript, "Stop", last_assistant_message="Hi"))
-    assert (done.returncode, done.stdout) == (0, "")
-    make_host().start()
-    wait_for(lambda: (home / f"data/sessions/main/{SESSION}.jsonl").exists())
-    assert wait_for(lambda: contents_of(home)) == ["Hello", "Hi"]
-
-
 @pytest.mark.parametrize(
     "said",
     [

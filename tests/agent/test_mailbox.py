@@ -91,21 +91,6 @@ def test_no_reader_sees_part_of_a_request_sent_twice(mailbox: Mailbox) -> None:
     assert names_in(mailbox.root / "tmp") == []
 
 
-def test_a_turn_is_taken_back_until_it_has_begun(tmp_path: Path) -> None:
-    mailbox = Mailbox(tmp_path)
-    mailbox.create()
-    mailbox.publish("a", b"{}", "turns")
-    assert mailbox.withdraw("a")
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-    assert not mailbox.withdraw("a")
-    for begun in (mailbox.stream_path("a"), mailbox.path("replies", "a")):
-        mailbox.publish("a", b"{}", "turns")
-        begun.touch()
-        assert not mailbox.withdraw("a")
-        assert mailbox.waiting("a", "turns") == b"{}"
-        begun.unlink()
-
-
 def test_a_turn_begun_during_its_withdrawal_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mailbox, unlink = Mailbox(tmp_path), Path.unlink
     mailbox.create()

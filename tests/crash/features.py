@@ -134,7 +134,7 @@ def tasks(nursery: Nursery, folder: Path) -> Work:
     def is_done(home: Path) -> bool:
         return len(records(home, "done")) >= HOURS + 1
 
-    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=263, later=250)
+    return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=397, later=250)
 
 
 # ---------------------------------------------------------------------------------------------------------- delegation
@@ -196,7 +196,7 @@ def delegation(nursery: Nursery, folder: Path) -> Work:
         left = list((home / "data/ipc").rglob("requests/*.json"))
         assert not left, f"{where}: {left}"
 
-    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=263, later=250)
+    return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=397, later=250)
 
 
 # ------------------------------------------------------------------------------------------------------------ messages
@@ -540,7 +540,7 @@ def forget(nursery: Nursery, folder: Path) -> Work:
             kept = journal.execute("SELECT reply FROM receipts WHERE sender = 'operator' AND request = 'f1'").fetchall()
         assert [json.loads(data) for (data,) in kept] == [reply], where
 
-    return asked_of(told, TO_FORGET, FORGETTING, check, stride=197)
+    return asked_of(told, TO_FORGET, FORGETTING, check, stride=331)
 
 
 # ------------------------------------------------------------------------------------------------------- removed notes
@@ -597,7 +597,7 @@ def contexts(nursery: Nursery, folder: Path) -> Work:
                 again = RawSender(home, sender="ann").do(f"{number}a", "get_context", as_of=shown["hash"])
                 assert again["system"] == shown["system"], where
 
-    return asked_of(home, requests, _ONE_BY_ONE, check, stride=83)
+    return asked_of(home, requests, _ONE_BY_ONE, check, stride=127)
 
 
 FEATURES: Final[Mapping[str, Callable[[Nursery, Path], Work]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 from honeybadger_host.journal.journal import Journal
@@ -24,9 +23,3 @@ def ledger_of(home: Path) -> InjectionLedger:
     ledger = InjectionLedger(home)
     made.append(ledger)
     return ledger
-
-
-def held(kind: type) -> int:
-    """Return how many values of a kind are in memory."""
-    gc.collect()
-    return sum(type(value) is kind for value in gc.get_objects())

@@ -118,20 +118,6 @@ def test_everything_stands_in_the_seeds_order() -> None:
     assert not context.is_over_budget
 
 
-def test_every_part_has_its_row_in_order() -> None:
-    assert [(section.title, section.source, section.state) for section in sections(built(FULL))] == [
-        ("Group: main", "request", "whole"),
-        ("## Global Context", "AGENT.md", "whole"),
-        ("## Global Context", "groups/global/CLAUDE.md", "whole"),
-        ("## Group Context", "groups/main/CLAUDE.md", "whole"),
-        ("## Remembered Facts", "groups/main/MEMORY.md", "whole"),
-        ("## Conversation Summary", "groups/main/summary.md", "whole"),
-        ("Recalled from long-term memory", "groups/main/memory", "whole"),
-        ("## Recent Conversation", NO_TURNS, "whole"),
-        ("message", "request", "whole"),
-    ]
-
-
 @pytest.mark.parametrize("blank", [None, "", " \n\t\n", "\u3000\n", "\u200b\n\u202e"])
 def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     text = group_text(blank)
@@ -151,16 +137,6 @@ def test_each_part_is_there_without_the_others() -> None:
     assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
     assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
     assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
-
-
-def test_an_unserved_file_is_a_row() -> None:
-    problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
-    context = built(replace(FULL, memory=problem))
-    assert "## Remembered Facts" not in context.system
-    assert "You are a badger." in context.system
-    memory = row(context, "## Remembered Facts")
-    assert (memory.state, memory.left_out, memory.tokens) == ("unreadable", "the file", 0)
-    assert memory.why == "it is a link: copy what it points to into its place"
 
 
 WORKING = Inventory(

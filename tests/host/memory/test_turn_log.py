@@ -261,18 +261,6 @@ def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Pat
     assert turn_logs.next_number("main", "main") == 71
 
 
-def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    say(tmp_path, turn_logs, "main")
-    change = added("main", turn_logs.next_number("main", "main"))
-    turn_logs.apply(change)
-    turn_logs.end_batch([change])  # committed, and the disk was too full for the file
-    assert numbers(turn_logs) == [1, 2]
-    assert turn_logs.next_number("main", "main") == 3
-    write(tmp_path, change)  # caught up
-    assert numbers(turn_logs) == [1, 2]
-
-
 # ------------------------------------------------------------------------------------------------------------- eviction
 
 

@@ -34,17 +34,6 @@ def test_a_set_clock_is_noticed_once() -> None:
         assert clocks.watched.was_watched_for(3600)
 
 
-def test_a_clock_is_trusted_since_start_or_setting() -> None:
-    clocks = Clocks()
-    for jump in (0.0, YEAR, -YEAR):
-        clocks.passes(0, jump)
-        clocks.watched.look()
-        clocks.passes(299)
-        assert not clocks.watched.was_watched_for(300)
-        clocks.passes(1)
-        assert clocks.watched.was_watched_for(300)
-
-
 def test_what_is_over_its_term_is_named_once() -> None:
     ages = Ages(100.0)
     assert ages.pass_time(1, 10) == 0

@@ -261,19 +261,6 @@ def test_a_user_service_serves_the_default_home(tmp_path: Path, monkeypatch: pyt
         run_cli("init", tmp_path / "memory", env=environment)
 
 
-def test_an_image_gets_the_files_and_runs_nothing(tmp_path: Path) -> None:
-    image = tmp_path / "image"
-    done = install("--closed", "--command", SYSTEM_COMMAND, "--root", image, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
-    found = {path.relative_to(image): path for path in image.rglob("*") if path.is_file()}
-    assert found.keys() == {path.relative_to("/") for path, _ in plan.files}
-    for path, text in plan.files:
-        assert found[path.relative_to("/")].read_text() == text
-        assert found[path.relative_to("/")].stat().st_mode & 0o777 == 0o644
-    assert "  systemctl enable honeybadger-host.service\n" in done.stdout
-
-
 def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
     run([["touch", str(tmp_path / "first")]])
     assert (tmp_path / "first").exists()
@@ -285,11 +272,15 @@ def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
     assert not (tmp_path / "behind").exists()
 
 
-def test_uninstall_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
+def test_uninstall_of_an_image_keeps_home_and_drop_ins(tmp_path: Path) -> None:
     image, home = tmp_path / "image", tmp_path / "home"
     home.mkdir()
-    arguments = ("service", "install", "--root", image, "--closed", "--command", "/usr/local/bin/honeybadger-host")
-    assert run_cli(*arguments).returncode == 0
+    done = run_cli("service", "install", "--root", image, "--closed", "--command", SYSTEM_COMMAND)
+    assert (done.returncode, "  systemctl enable honeybadger-host.service\n" in done.stdout) == (0, True)
+    found = {path: path.read_text() for path in image.rglob("*") if path.is_file()}
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
+    assert found == {image / path.relative_to("/"): text for path, text in plan.files}
+    assert {path.stat().st_mode & 0o777 for path in found} == {0o644}
     own = image / "etc/systemd/system/honeybadger-host.service.d/own.conf"
     own.write_text("[Service]\n")
     dry = run_cli("service", "uninstall", "--root", image, "--dry-run")

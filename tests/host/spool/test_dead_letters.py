@@ -106,11 +106,6 @@ def test_a_dead_letter_has_its_bytes_and_reason(place: Place) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_cut_dead_letter_says_so(place: Place) -> None:
-    _bury(place, "x.json", b"12345", size=100)
-    assert place.buried()["x.reason.json"]["left_out"] == "95 of 100 bytes"
-
-
 def test_equal_bytes_are_buried_once(place: Place) -> None:
     for data in (b"one", b"one", b"two", None, b"two", b"one", b"three", None):
         _bury(place, "x.json", data)
@@ -179,16 +174,6 @@ def test_a_name_that_is_no_dead_letter_is_unknown(home: Path, name: str) -> None
     _bury_in(home, "a.json")
     with pytest.raises(NotFound, match="dead list"):
         find_dead(home, name)
-
-
-def test_a_retried_letter_returns_under_its_name(home: Path, requests: Path) -> None:
-    _bury_in(home, "a.json", b"first")
-    _bury_in(home, "a.json", b"second")
-    for letter in list(list_dead(home)):
-        retry_dead(home, letter)
-        assert (requests / "a.json").read_bytes() == letter.data
-    assert list(list_dead(home)) == []
-    assert os.listdir(requests) == ["a.json"]
 
 
 def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -> None:

@@ -21,19 +21,6 @@ def _expire(place: Place, watched_seconds: float = 10**6) -> int:
     return place.replies.expire(lambda seconds: seconds <= watched_seconds, time.time())
 
 
-def test_nothing_expires_before_the_clock_was_watched(place: Place) -> None:
-    """A clock that was set forward makes a file that is being written look old."""
-    root = place.sender("main", "alice")
-    for folder in ("replies", "tmp"):
-        (root / folder / "old").write_text("x")
-        _age(root / folder / "old", 10**6)
-    place.sweep()
-    assert _expire(place, 3599) == 0
-    assert _expire(place, 86_399) == 1
-    assert os.listdir(root / "tmp") == ["old"]
-    assert _expire(place, 86_400) == 1
-
-
 def test_old_replies_and_temporary_files_expire(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "alice", "waiting.json")
     precious = tmp_path / "precious"

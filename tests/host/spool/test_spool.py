@@ -27,16 +27,6 @@ NUMBERS = itertools.count()
 # ---------------------------------------------------------------------------------------------------------- discovering
 
 
-def test_boxes_are_found_and_forgotten(place: Place) -> None:
-    root = place.sender("main", "alice")
-    place.sender("main", "bob")
-    assert {(box.group, box.sender) for box in place.sweep()} == {("main", "alice"), ("main", "bob")}
-    for folder in root.iterdir():
-        folder.rmdir()
-    root.rmdir()
-    assert {(box.group, box.sender) for box in place.sweep()} == {("main", "bob")}
-
-
 @pytest.mark.parametrize(
     "name",
     ["-x", "_x", ".x", "a.b", "a b", "é", "а", "x" * 65, "a\n", "a\u202eb", b"\xff".decode(errors="surrogateescape")],
