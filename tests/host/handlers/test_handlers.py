@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, Refusal
+from honeybadger_host.documents.merge import as_written
 from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler
 from honeybadger_host.journal.changes import Added, NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
@@ -59,7 +60,7 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
     outcome = room.decide("edit_note", "operator", id=id_, content="new\nlines")
     (change,) = outcome.changes
     assert isinstance(change, NotesRevised)
-    assert change.text == above + _NEW + below
+    assert change.text == as_written(above) + _NEW + below
     assert outcome.result == {"file": "MEMORY.md", "id": outcome.result["id"], "section": "Old"}
     assert outcome.result["id"] in notes_of("main", change.text)
     row = Row(1, 1, "main", "operator", "r", change.row_kind, change.file, fingerprint(change.base), change.data)
@@ -69,7 +70,7 @@ def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: byt
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (b"## A (pinned) (bee, 2026-01-01 00:00)\r\n- x", b"## A (bee, 2026-01-01 00:00)\r\n- x"),
+        (b"## A (pinned) (bee, 2026-01-01 00:00)\r\n- x", b"## A (bee, 2026-01-01 00:00)\n- x"),
         (b"## A (bee, 2026-01-01 00:00)\n- x (pinned) y\n  (pinned)", b"## A (bee, 2026-01-01 00:00)\n- x y"),
         (b"## A (bee, 2026-01-01 00:00)\n- (pinned)", None),
         (b"## (pinned) (bee, 2026-01-01 00:00)\n- x", None),
