@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,10 @@ def put(home: Path, task: str, group: str = "main", **members: Any) -> Path:
     )
 
 
+def refused_of(host: HostProcess, group: str) -> list[dict[str, Any]]:
+    return [event for event in host.events("task.refused") if event["file"].startswith(f"groups/{group}/")]
+
+
 def shifted(home: Path) -> tuple[Callable[[float], None], str]:
     """Return what sets the scheduler's clock ahead, by seconds, and the source of a host that looks at that clock."""
     shift = home / "shift"
@@ -72,61 +77,70 @@ compose.wall_clock = lambda: datetime.now(UTC) + timedelta(seconds=float(shift.r
     return set_clock, source
 
 
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    return lambda home: HostProcess(home, {**script(home, *MODEL), **QUICK})
+
+
 @pytest.fixture
-def host(make_host: HostFactory, home: Path) -> HostProcess:
-    return make_host({**script(home, *MODEL), **QUICK}).start()
+def tasker(asker: RawSender) -> Iterator[RawSender]:
+    """A sender of a fresh group of `served`, whose tasks end with the test."""
+    yield asker
+    shutil.rmtree(asker.memory.parent / "tasks")
 
 
-def test_a_task_runs_on_time_in_the_groups_conversation(host: HostProcess, home: Path, stranger: RawSender) -> None:
-    task = schedule(stranger, "morning")
-    wait_for(lambda: len(records(home, "done")) >= 2)
-    stranger.ask("p", request("p", "pause_task", payload={"task": task}))
-    assert stranger.chat("a1", "hello")["ok"]  # behind a run that had begun
-    [row] = listed(stranger, "l")
-    assert (row["state"], row["why"]) == ("paused", "by stranger")
+def test_a_task_runs_on_time_in_the_groups_conversation(served: HostProcess, tasker: RawSender) -> None:
+    home, group = tasker.home, tasker.group
+    task = schedule(tasker, "morning")
+    wait_for(lambda: len(records(home, "done", group)) >= 2)
+    tasker.ask("p", request("p", "pause_task", payload={"task": task}))
+    assert tasker.chat("a1", "hello")["ok"]  # behind a run that had begun
+    [row] = listed(tasker, "l")
+    assert (row["state"], row["why"]) == ("paused", "by asker")
     assert row["runs"] >= 2
     assert row["tokens"] == 34 * row["runs"]
-    assert said(home)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
-    told = stranger.do("m", "get_messages", after=0)["messages"]
+    assert said(home, group=group)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
+    told = tasker.do("m", "get_messages", after=0)["messages"]
     assert [(message["sender"], message["content"]) for message in told] == [("assistant", "Good morning")] * row[
         "runs"
     ]
-    runs = [datetime.fromisoformat(record["run"]) for record in records(home, "done")]
+    runs = [datetime.fromisoformat(record["run"]) for record in records(home, "done", group)]
     after = [(later - runs[0]).total_seconds() for later in runs]
     assert after == sorted({*map(round, after)})  # they do not drift; a busy machine may miss one
-    for record, run in zip(records(home, "done"), runs, strict=True):
+    for record, run in zip(records(home, "done", group), runs, strict=True):
         assert 0 <= (datetime.fromisoformat(record["at"]) - run).total_seconds() < 20
-    (first, *_) = host.events("task.fired")
-    assert (first["group"], first["task"]) == ("main", task)
-    assert host.events("turn.ran")[0]["input_tokens"] == 30
+    assert task in [event["task"] for event in served.events("task.fired") if event["group"] == group]
+    assert 30 in [event["input_tokens"] for event in served.events("turn.ran") if event["group"] == group]
 
 
-def test_an_empty_answer_is_sent_only_when_wanted(host: HostProcess, home: Path, stranger: RawSender) -> None:
-    schedule(stranger, "watch", description="look")
-    wait_for(lambda: records(home, "done"))
-    assert records(home, "done")[0]["quiet"] is True
-    assert said(home) == []
-    assert not (home / "data" / "messages").exists()
-    schedule(stranger, "told", description="look", deliver="always", context_mode="isolated")
-    wait_for(lambda: said(home, "task:told"))
-    assert said(home, "task:told")[:2] == ["Execute scheduled task: told. look", "NOTHING."]
-    schedule(stranger, "never", deliver="never")
-    wait_for(lambda: [record for record in records(home, "done") if record["task"] == "never"])
-    assert said(home) == []
+def test_an_empty_answer_is_sent_only_when_wanted(tasker: RawSender) -> None:
+    home, group = tasker.home, tasker.group
+    schedule(tasker, "watch", description="look")
+    wait_for(lambda: records(home, "done", group))
+    assert records(home, "done", group)[0]["quiet"] is True
+    assert said(home, group=group) == []
+    assert not (home / "data" / "messages" / f"{group}.jsonl").exists()
+    schedule(tasker, "told", description="look", deliver="always", context_mode="isolated")
+    wait_for(lambda: said(home, "task:told", group))
+    assert said(home, "task:told", group)[:2] == ["Execute scheduled task: told. look", "NOTHING."]
+    schedule(tasker, "never", deliver="never")
+    wait_for(lambda: [record for record in records(home, "done", group) if record["task"] == "never"])
+    assert said(home, group=group) == []
 
 
-def test_a_condition_is_checked_before_tokens_are_spent(host: HostProcess, home: Path, stranger: RawSender) -> None:
-    schedule(stranger, "new", only_if="new_turns")
-    schedule(stranger, "file", only_if="changed:MEMORY.md", context_mode="isolated")
-    wait_for(lambda: {record["task"] for record in records(home, "skipped")} == {"new", "file"})
-    assert {record["task"] for record in records(home, "done")} == {"file"}  # seen for the first time
-    assert stranger.chat("a1", "hello")["ok"]
-    stranger.note("n1", "User likes tea")
-    wait_for(lambda: Counter(record["task"] for record in records(home, "done")) == {"new": 1, "file": 2})
-    skipped = len(records(home, "skipped"))
-    wait_for(lambda: len(records(home, "skipped")) >= skipped + 4)
-    assert len(records(home, "done")) == 3
-    assert records(home, "skipped")[-1]["why"] in (
+def test_a_condition_is_checked_before_tokens_are_spent(tasker: RawSender) -> None:
+    home, group = tasker.home, tasker.group
+    schedule(tasker, "new", only_if="new_turns")
+    schedule(tasker, "file", only_if="changed:MEMORY.md", context_mode="isolated")
+    wait_for(lambda: {record["task"] for record in records(home, "skipped", group)} == {"new", "file"})
+    assert {record["task"] for record in records(home, "done", group)} == {"file"}  # seen for the first time
+    assert tasker.chat("a1", "hello")["ok"]
+    tasker.note("n1", "User likes tea")
+    wait_for(lambda: Counter(record["task"] for record in records(home, "done", group)) == {"new": 1, "file": 2})
+    skipped = len(records(home, "skipped", group))
+    wait_for(lambda: len(records(home, "skipped", group)) >= skipped + 4)
+    assert len(records(home, "done", group)) == 3
+    assert records(home, "skipped", group)[-1]["why"] in (
         "nobody said anything since the last run",
         "MEMORY.md has not changed since the last run",
     )
@@ -187,32 +201,36 @@ def test_clock_jumps_double_no_run_and_report_missed_ones(
     assert row["id"] == task
 
 
-def test_a_persons_file_is_a_task_or_reported(host: HostProcess, home: Path, stranger: RawSender) -> None:
-    broken = put(home, "broken", interval_seconds=0)
-    put(home, "by-hand")
-    wait_for(lambda: records(home, "done"))
-    assert said(home)[0] == "Execute scheduled task: by-hand. greet"
-    (refused,) = host.events("task.refused")
+def test_a_persons_file_is_a_task_or_reported(served: HostProcess, tasker: RawSender) -> None:
+    home, group = tasker.home, tasker.group
+    broken = put(home, "broken", group, interval_seconds=0)
+    put(home, "by-hand", group)
+    wait_for(lambda: records(home, "done", group))
+    assert said(home, group=group)[0] == "Execute scheduled task: by-hand. greet"
+    (refused,) = refused_of(served, group)
     assert (refused["file"], refused["why"]) == (
-        "groups/main/tasks/broken.json",
+        f"groups/{group}/tasks/broken.json",
         "interval_seconds must be at least 1",
     )
-    states = {row["id"]: row["state"] for row in listed(stranger, "l")}
+    states = {row["id"]: row["state"] for row in listed(tasker, "l")}
     assert states["broken"] == "paused"
-    put(home, "broken")
-    wait_for(lambda: {record["task"] for record in records(home, "done")} == {"broken", "by-hand"})
-    put(home, "broken", paused=True)
-    wait_for(lambda: [record for record in records(home, "paused") if record["task"] == "broken"])
-    done = Counter(record["task"] for record in records(home, "done"))
-    wait_for(lambda: Counter(record["task"] for record in records(home, "done"))["by-hand"] > done["by-hand"] + 2)
-    assert Counter(record["task"] for record in records(home, "done"))["broken"] <= done["broken"] + 1
-    assert len(host.events("task.refused")) == 1
+    put(home, "broken", group)
+    wait_for(lambda: {record["task"] for record in records(home, "done", group)} == {"broken", "by-hand"})
+    put(home, "broken", group, paused=True)
+    wait_for(lambda: [record for record in records(home, "paused", group) if record["task"] == "broken"])
+    done = Counter(record["task"] for record in records(home, "done", group))
+    wait_for(
+        lambda: Counter(record["task"] for record in records(home, "done", group))["by-hand"] > done["by-hand"] + 2
+    )
+    assert Counter(record["task"] for record in records(home, "done", group))["broken"] <= done["broken"] + 1
+    assert len(refused_of(served, group)) == 1
     broken.unlink()
-    wait_for(lambda: [row["id"] for row in listed(stranger, f"l{time.monotonic_ns()}")] == ["by-hand"])
+    wait_for(lambda: [row["id"] for row in listed(tasker, f"l{time.monotonic_ns()}")] == ["by-hand"])
 
 
-def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path, stranger: RawSender) -> None:
-    folder = put(home, "good").parent
+def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: RawSender) -> None:
+    home, group = tasker.home, tasker.group
+    folder = put(home, "good", group).parent
     (folder / "linked.json").symlink_to(folder / "good.json")
     os.mkfifo(folder / "fifo.json")
     (folder / "folder.json").mkdir()
@@ -222,20 +240,20 @@ def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path,
     (folder / "nothing.json").write_text("")
     (folder / "notes.txt").write_text("not a task")
     (folder / ".hidden.json").write_text("an editor's")
-    put(home, "bad name!")
+    put(home, "bad name!", group)
     (folder / os.fsdecode(b"caf\xe9.json")).write_text("{}")
-    put(home, "blank", description=" \u200b\n")
-    put(home, "nameless", name="  ")
-    put(home, "late", schedule_type="once", interval_seconds=None, run_at="9999-12-31T23:59:59-11:00")
-    put(home, "later", created="9999-12-31T23:59:59Z", interval_seconds=86_400)
-    put(home, "never", schedule_type="cron", interval_seconds=None, cron_expression="0 0 30 2 *")
-    put(home, "twice", schedule_type="cron", cron_expression="* * * * *")
-    put(home, "moon", time_zone="Moon/Crater")
-    put(home, "outside", only_if="changed:../../secret")
-    wait_for(lambda: {record["task"] for record in records(home, "done")} == {"good"})
+    put(home, "blank", group, description=" \u200b\n")
+    put(home, "nameless", group, name="  ")
+    put(home, "late", group, schedule_type="once", interval_seconds=None, run_at="9999-12-31T23:59:59-11:00")
+    put(home, "later", group, created="9999-12-31T23:59:59Z", interval_seconds=86_400)
+    put(home, "never", group, schedule_type="cron", interval_seconds=None, cron_expression="0 0 30 2 *")
+    put(home, "twice", group, schedule_type="cron", cron_expression="* * * * *")
+    put(home, "moon", group, time_zone="Moon/Crater")
+    put(home, "outside", group, only_if="changed:../../secret")
+    wait_for(lambda: {record["task"] for record in records(home, "done", group)} == {"good"})
 
     def told() -> dict[str, str]:
-        whys = {row["id"]: row.get("why", "") for row in listed(stranger, f"l{time.monotonic_ns()}")}
+        whys = {row["id"]: row.get("why", "") for row in listed(tasker, f"l{time.monotonic_ns()}")}
         return whys if whys["outside"] else {}
 
     whys = wait_for(told)
@@ -261,17 +279,17 @@ def test_odd_files_among_tasks_hide_no_other_task(host: HostProcess, home: Path,
         assert why in whys[task], (task, whys[task])
     assert "good" in whys
     assert not whys.keys() & {"notes", ".hidden"}
-    refused = {event["file"].rpartition("/")[2] for event in host.events("task.refused")}
+    refused = {event["file"].rpartition("/")[2] for event in refused_of(served, group)}
     assert {"bad name!.json", "caf\\xe9.json", "blank.json"} <= refused
-    assert "groups/main/tasks/bad name!.json: its name is wrong" in cli_text("doctor", home=home)
+    assert f"groups/{group}/tasks/bad name!.json: its name is wrong" in cli_text("doctor", home=home)
     (folder / "bad name!.json").rename(folder / "good-name.json")
-    wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done")})
+    wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done", group)})
     listing = run_cli("tasks", home=home)
     assert listing.returncode == 0, listing.stderr
     assert "Moon/Crater" in listing.stdout
-    done = len(records(home, "done"))
-    wait_for(lambda: len(records(home, "done")) > done + 1)
-    assert not host.events("pipeline.failed")
+    done = len(records(home, "done", group))
+    wait_for(lambda: len(records(home, "done", group)) > done + 1)
+    assert not served.events("pipeline.failed")
 
 
 def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
@@ -303,20 +321,18 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert why not in cli_text("doctor", home=home)
 
 
-def test_a_task_waits_for_its_agent(make_host: HostFactory, home: Path) -> None:
+def test_a_task_waits_for_its_agent(served: HostProcess, tasker: RawSender) -> None:
     """Each of its runs failed, and the doctor said that the agent has only the offline model."""
-    script(home, *MODEL)
-    host = make_host({**QUICK}).start()
-    put(home, "news", interval_seconds=1, agent="ghost")
-    wait_for(lambda: host.events("task.refused"))
-    why = "there is no agent 'ghost'; there are: assistant"
-    assert [event["why"] for event in host.events("task.refused")] == [why]
-    assert f"groups/main/tasks/news.json: {why}" in cli_text("doctor", home=home)
+    home, group = tasker.home, tasker.group
+    put(home, "news", group, agent="ghost")
+    (refused,) = wait_for(lambda: refused_of(served, group))
+    assert refused["why"] == "there is no agent 'ghost'; there are: assistant"
+    assert f"groups/{group}/tasks/news.json: {refused['why']}" in cli_text("doctor", home=home)
     agent = home / "config/agents/ghost.json"
     agent.parent.mkdir()
     agent.write_text('{"model": "scripted:script.json"}')
-    wait_for(lambda: records(home, "done"))
-    assert records(home, "failed") == []
+    wait_for(lambda: records(home, "done", group))
+    assert records(home, "failed", group) == []
 
 
 def test_a_run_gets_the_newest_ten_turns(make_host: HostFactory, stranger: RawSender) -> None:
