@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import neg
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -59,13 +61,11 @@ class NoteBook:
         notes: oldest first, each with its heading and the blank line after it. Text that a person wrote below a signed
             note is a separate note without a heading.
         edited: text of a note, stripped -> the person who changed it.
-        known_authors: `authors` of the first notes, where they are known already.
     """
 
     preface: str
     notes: Sequence[str]
     edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
-    known_authors: Sequence[str | None] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def places(self) -> Sequence[int]:
@@ -89,12 +89,8 @@ class NoteBook:
         """Return the author of a person's text below a signed note; the time is empty until it is recorded."""
         return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
-    @cached_property
-    def authors(self) -> Sequence[str | None]:
-        """The author of each note; None: a person deleted its text."""
-        return [*self.known_authors, *map(self._author, self.notes[len(self.known_authors) :])]
-
     def _author(self, note: str) -> str | None:
+        """Return the author of a note; None: a person deleted its text."""
         heading, _, body = note.partition("\n")
         author = _author_in(heading)
         if author == NOBODY:
@@ -110,13 +106,18 @@ class NoteBook:
 
         The preface counts as the oldest unsigned note.
         """
-        places: defaultdict[str, list[int]] = defaultdict(list)
-        for place in range(len(self.notes) - 1, -1, -1):
-            if (author := self.authors[place]) is not None:
-                places[author].append(place)
+        places = self._by_author(0)
         if self.preface.strip():
-            places[NOBODY].append(PREFACE)
-        return dict(places)
+            places.setdefault(NOBODY, []).append(PREFACE)
+        return places
+
+    def _by_author(self, first: int) -> dict[str, list[int]]:
+        """Return author -> places of notes, newest first, for the notes from a place on."""
+        places: dict[str, list[int]] = {}
+        for place in range(len(self.notes) - 1, first - 1, -1):
+            if (author := self._author(self.notes[place])) is not None:
+                places.setdefault(author, []).append(place)
+        return places
 
     @cached_property
     def counts(self) -> Counter[str]:
@@ -146,7 +147,14 @@ def with_appended(book: NoteBook, text: str) -> NoteBook:
     added = parse_notes("".join(book.notes[first:]) + text)
     if not first:
         return NoteBook(book.preface + added.preface, added.notes, book.edited)
-    return NoteBook(book.preface, [*book.notes[:first], *added.notes], book.edited, book.authors[:first])
+    made = NoteBook(book.preface, [*book.notes[:first], *added.notes], book.edited)
+    places = made._by_author(first)
+    kept = [(author, old[bisect_right(old, -first, key=neg) :]) for author, old in book.by_author.items()]
+    for author, old in sorted(kept, key=lambda each: each[1][:1], reverse=True):
+        if old:
+            places[author] = [*places.get(author, ()), *old]
+    vars(made)["by_author"] = places
+    return made
 
 
 def note_spans(data: bytes) -> list[tuple[int, int]]:
