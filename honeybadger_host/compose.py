@@ -267,6 +267,7 @@ def _memory_of(
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
         read_version=projections.documents.read,
+        extent_of=projections.documents.extent_of,
     )
     opened.callback(index.close)
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
@@ -277,6 +278,7 @@ def _memory_of(
             kept,
             edited_notes=EditedNotes(projections.documents.in_use.reader),
             view=projections.documents.view,
+            extent_of=projections.documents.extent_of,
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,

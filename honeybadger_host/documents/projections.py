@@ -80,6 +80,7 @@ class Documents:
         self.touch = in_use.touch
         self.current = self.saves.current
         self.view = self.saves.view
+        self.extent_of = self.saves.extent_of
 
     def hash_of(self, file: str) -> hashlib._Hash | None:
         """Return the SHA-256 of the newest version, to go on with, or None if it is empty. Raises WorldFailed."""

@@ -101,7 +101,7 @@ class Renderer:
         path = path_in(self._home, file)
         with self._in_use.lock:
             document = self._in_use.load(file)
-            if document.text != base or document.pending_seq or signature_of(path) != document.left:
+            if bytes(document.text) != base or document.pending_seq or signature_of(path) != document.left:
                 if read_whole(path) == base == bytes(document.text) and not document.pending_seq:
                     document.left = signature_of(path)
                 else:
@@ -158,7 +158,7 @@ class Renderer:
                 is_done = self._append(document, path, added)
             else:
                 data = self._in_use.as_file(document)
-                rendered = None if data == document.text else data
+                rendered = None if data == bytes(document.text) else data
                 is_done = self._replace(document, path, data, is_durable=is_durable)
         except (WorldFailed, OSError) as error:
             self._keep_rendered(document, added)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
@@ -72,6 +73,7 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: key of a note, without the number that tells equal notes apart -> how often it occurs in these.
+        extent: how far the document went when its end was read; None: it is not known.
         last: digest -> number of the document, for the last note and the text below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
@@ -80,6 +82,7 @@ class Grown:
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
     seen: Counter[str] = field(default_factory=Counter)
+    extent: Extent | None = None
     last: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, int] | None = None
 
@@ -108,13 +111,14 @@ class Reader:
 
     Args:
         group: its number.
-        read_version: see `Index`.
+        read_version, extent_of: see `Index`.
     """
 
     home: Path
     db: IndexFile
     group: int
     read_version: Callable[[str], bytes | None]
+    extent_of: Callable[[str, Signature], Extent | None]
 
     def read(self, source: Source, known: Known | None, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
@@ -153,7 +157,7 @@ class Reader:
         self, source: Source, known: Known | None, changes: Changes, grown: Grown | None
     ) -> tuple[int, bool]:
         """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
-        if grown is not None and not _begins_alike(self.home, source.file, grown):
+        if grown is not None and not self._begins_alike(source.file, grown):
             grown = None
         start = 0 if grown is None else grown.size
         found = read_source(self.home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
@@ -185,8 +189,35 @@ class Reader:
         changes.removed.extend(left.values())
         grown.left = None
         if source.kind == "note" and (end or grown.size) and pieces:
+            grown.extent = self.extent_of(source.file, signature)
             self._note_progress(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
+
+    def _begins_alike(self, file: str, grown: Grown) -> bool:
+        """Return whether a file still begins with the part that was read. Raises OSError, Unsearchable.
+
+        During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning
+        and end, the file is checked once more.
+        """
+        signature = signature_of(f"{self.home}/{file}")
+        if signature is None:
+            return False
+        if grown.left is not None:
+            return signature.inode == grown.signature.inode and signature.size >= grown.size
+        extent = self.extent_of(file, signature)
+        if extent is not None and extent.goes_on(grown.extent):
+            grown.signature = signature
+            return True
+        digest, at = hashlib.sha256(), 0
+        while at < grown.size:
+            most_bytes = min(_MAX_PIECE_LENGTH, grown.size - at)
+            found = read_source(self.home, file, start=at, most_bytes=most_bytes, is_cut=True)
+            if found is None or not found[0]:
+                return False
+            grown.signature = found[1]
+            digest.update(found[0])
+            at += len(found[0])
+        return bool(digest.digest() == grown.digest.digest())
 
     @staticmethod
     def _note_progress(
@@ -318,26 +349,6 @@ def _to_store(signature: Signature | None, *, is_changing: bool = False) -> Sign
     return signature
 
 
-def _begins_alike(home: Path, file: str, grown: Grown) -> bool:
-    """Return whether a file still begins with the part that was read. Raises OSError, Unsearchable.
-
-    During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning and
-    end, the file is checked once more.
-    """
-    if grown.left is not None:
-        signature = signature_of(f"{home}/{file}")
-        return signature is not None and signature.inode == grown.signature.inode and signature.size >= grown.size
-    digest, at = hashlib.sha256(), 0
-    while at < grown.size:
-        found = read_source(home, file, start=at, most_bytes=min(_MAX_PIECE_LENGTH, grown.size - at), is_cut=True)
-        if found is None or not found[0]:
-            return False
-        grown.signature = found[1]
-        digest.update(found[0])
-        at += len(found[0])
-    return bool(digest.digest() == grown.digest.digest())
-
-
 def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
     """Return the rows of `sketches` for texts of entries and their numbers."""
     return ((pair, number) for text, number in entries for pair in sketch(text))
@@ -351,10 +362,17 @@ def files_in(texts: Iterable[str]) -> Iterator[str]:
 class IndexWriter:
     """Writes the index. One thread at a time for each group."""
 
-    def __init__(self, home: Path, db: IndexFile, read_version: Callable[[str], bytes | None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        db: IndexFile,
+        read_version: Callable[[str], bytes | None],
+        extent_of: Callable[[str, Signature], Extent | None],
+    ) -> None:
         self._home = home
         self._db = db
         self._read_version = read_version
+        self._extent_of = extent_of
         self._grown: dict[str, Grown] = {}
         """Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know."""
         self.documents: Counter[int] = Counter()
@@ -435,7 +453,7 @@ class IndexWriter:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         grown = {file: self._grown.pop(file) for file in files if file in self._grown}
-        reader = Reader(self._home, self._db, group, self._read_version)
+        reader = Reader(self._home, self._db, group, self._read_version, self._extent_of)
         changes = Changes()
         left: list[str] = []
         size = 0

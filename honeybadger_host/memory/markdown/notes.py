@@ -150,7 +150,7 @@ def with_appended(book: NoteBook, text: str) -> NoteBook:
     made = NoteBook(book.preface, [*book.notes[:first], *added.notes], book.edited)
     places = made._by_author(first)
     kept = [(author, old[bisect_right(old, -first, key=neg) :]) for author, old in book.by_author.items()]
-    for author, old in sorted(kept, key=lambda each: each[1][:1], reverse=True):
+    for author, old in sorted(kept, key=lambda each: [*each[1][:1]], reverse=True):
         if old:
             places[author] = [*places.get(author, ()), *old]
     vars(made)["by_author"] = places

@@ -209,7 +209,7 @@ lines = st.sampled_from(
     [
         *("", "- tea", "  more of it", "typed by hand", "## Notes (ann, 2026-11-21 06:05)"),
         *("## Notes (bot, 2026-11-21 06:06)", "## (ann, 2026-11-21 06:05)\r", "## By hand"),
-        *("# Memory", "###", "- hid\u200bden", "- broken\u2028line"),
+        *("# Memory", "###", "- hid\u200bden", "- broken\u2028line", "- über 茶"),
     ]
 )
 
@@ -220,8 +220,9 @@ def test_appended_text_is_parsed_as_with_all_before(known: list[str], added: lis
     before.notes.book.by_author  # noqa: B018  as a context reads it
     text = before.text + "\n".join(added) + end
 
-    book = GroupText(before.file, text).after(before).notes.book
-    whole = GroupText(before.file, text).notes.book
+    after = GroupText(before.file, text).after(before)
+    whole = GroupText(before.file, text)
 
-    assert book == whole
-    assert [*book.by_author.items()] == [*whole.by_author.items()]
+    assert after.notes.book == whole.notes.book
+    assert [*after.notes.book.by_author.items()] == [*whole.notes.book.by_author.items()]
+    assert (after.clean, after.tokens) == (whole.clean, whole.tokens)
