@@ -16,7 +16,7 @@ from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.files.safe_files import BOM, Changing, NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines, newest_notes
-from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, parse_notes, with_appended
+from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
 from honeybadger_host.memory.markdown.summary_parts import without_parts
 from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, neutralise, tokens_of
@@ -83,7 +83,7 @@ class GroupText:
         added = self.text[len(before.text) :]
         clean = neutralise(added).text
         made = replace(self)
-        vars(made)["notes"] = NotesInContext(with_appended(before.notes.book, clean))
+        vars(made)["notes"] = before.notes.with_appended(clean)
         is_same = before.clean is before.text and clean == added
         vars(made)["ascii_characters"] = before.ascii_characters + ascii_length(clean)
         vars(made)["clean"] = made.text if is_same else before.clean + clean

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.quoting import quoted, set_apart
 from honeybadger_agent.wording import count_of
-from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, Note, NoteBook
+from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, Note, NoteBook, with_appended
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _MAX_OTHERS: Final = 5  # further authors and times that are named with a repeated note
@@ -177,8 +177,12 @@ class _Costs:
     def copy(self) -> _Costs:
         return _Costs(self.totals.copy(), self.oldest.copy(), self.said.copy())
 
-    def of(self, book: NoteBook, place: int) -> int:
-        """Return an upper bound for the tokens that a note adds to a context with all newer notes of its author."""
+    def of(self, book: NoteBook, place: int, *, is_alone: bool) -> int:
+        """Return an upper bound for the tokens that a note adds to a context with all newer notes of its author.
+
+        Args:
+            is_alone: no other author has signed notes.
+        """
         note = book.signed(place)
         if note is None:
             return estimate_tokens(_as_written(book, place) + "\n") + 1
@@ -192,7 +196,7 @@ class _Costs:
         above = "" if note.section in self.oldest else _heading(note, "") + "\n"
         cost = estimate_tokens(above + _line(note, self.oldest.get(note.section, ""))) + 1
         self.oldest[note.section] = note.at
-        if len(book.counts) - (NOBODY in book.counts) == 1:
+        if is_alone:
             return cost
         # An equal note of another author may replace it; then the next note cannot shorten its time, either.
         return max(cost, estimate_tokens(_other_at_most(note)) + estimate_tokens(note.at) + 2)
@@ -204,6 +208,24 @@ class NotesInContext:
     def __init__(self, book: NoteBook) -> None:
         self.book = book
         self._costs: dict[str, _Costs] = {}
+
+    def with_appended(self, text: str) -> NotesInContext:
+        """Return the notes of a file that has `text` in addition at its end; other authors' notes cost the same."""
+        made = NotesInContext(with_appended(self.book, text))
+        if made.is_alone == self.is_alone:
+            made._costs = {author: costs for author, costs in self._costs.items() if made._has_same(self, author)}
+        return made
+
+    def _has_same(self, before: NotesInContext, author: str) -> bool:
+        """Return whether an author's notes are the same in another file that this one goes on from."""
+        places = before.book.by_author[author]
+        is_same = self.book.by_author.get(author) == places
+        return is_same and places[0] != PREFACE and self.book.notes[places[0]] == before.book.notes[places[0]]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one author signed all signed notes."""
+        return len(self.book.counts) - (NOBODY in self.book.counts) == 1
 
     @cached_property
     def whole(self) -> Together:
@@ -218,9 +240,9 @@ class NotesInContext:
         costs = self._costs.get(author) or _Costs()
         total = costs.totals[-1] if costs.totals else 0
         if total <= room and len(costs.totals) < len(places):
-            costs = costs.copy()
+            costs, is_alone = costs.copy(), self.is_alone
             for place in places[len(costs.totals) :]:
-                total += costs.of(self.book, place)
+                total += costs.of(self.book, place, is_alone=is_alone)
                 costs.totals.append(total)
                 if total > room:
                     break

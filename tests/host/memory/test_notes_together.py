@@ -217,7 +217,7 @@ lines = st.sampled_from(
 @given(st.lists(lines, max_size=12), st.lists(lines, max_size=6), st.sampled_from(["", "\n"]))
 def test_appended_text_is_parsed_as_with_all_before(known: list[str], added: list[str], end: str) -> None:
     before = GroupText("groups/g/MEMORY.md", "".join(f"{line}\n" for line in known))
-    before.notes.book.by_author  # noqa: B018  as a context reads it
+    before.newest_notes(60)  # as a context reads it
     text = before.text + "\n".join(added) + end
 
     after = GroupText(before.file, text).after(before)
@@ -226,3 +226,5 @@ def test_appended_text_is_parsed_as_with_all_before(known: list[str], added: lis
     assert after.notes.book == whole.notes.book
     assert [*after.notes.book.by_author.items()] == [*whole.notes.book.by_author.items()]
     assert (after.clean, after.tokens) == (whole.clean, whole.tokens)
+    for share_tokens in (15, 60, 200):
+        assert after.newest_notes(share_tokens) == whole.newest_notes(share_tokens)
