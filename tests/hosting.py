@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -151,6 +152,17 @@ def at_once(*acts: Callable[[], T]) -> list[T]:
     """Do things at once, each in a thread; return what each gives, or raise what one of them raises."""
     with ThreadPoolExecutor(len(acts)) as threads:
         return [done.result() for done in [threads.submit(act) for act in acts]]
+
+
+@contextlib.contextmanager
+def little_space(most_bytes: int) -> Iterator[None]:
+    """Let this process write no file that is longer: as on a full disk."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
 
 def make_socket(path: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_wrong_value_names_setting_file_and_value(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e400"])
+@pytest.mark.parametrize("value", ["nan", "1e400"])
 @pytest.mark.parametrize(
     "name",
     [name for name, value in DEFAULTS.items() if isinstance(value, (int, float)) and not isinstance(value, bool)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from honeybadger_host.files.safe_files import (
     replace,
     try_lock,
 )
-from tests.hosting import make_socket
+from tests.hosting import little_space, make_socket
 
 
 @pytest.fixture
@@ -108,13 +107,9 @@ def test_a_partial_append_leaves_nothing(tmp_path: Path, room: int) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"before\n")
     opened = open_to_append(path)
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (7 + room, limit[1]))  # a write over it is short, the next one fails
-    try:
-        with pytest.raises(WorldFailed, match=f"the disk took {room} of 100 bytes" if room else "cannot append: "):
-            append(opened, b"x" * 100)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    says = f"the disk took {room} of 100 bytes" if room else "cannot append: "
+    with little_space(7 + room), pytest.raises(WorldFailed, match=says):  # a write over it is short, the next one fails
+        append(opened, b"x" * 100)
     assert path.read_bytes() == b"before\n"
     append(opened, b"after\n")
     os.close(opened)
@@ -136,13 +131,8 @@ def test_a_replaced_file_is_private(tmp_path: Path) -> None:
 def test_a_replace_that_fails_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a"
     replace(path, b"old")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            replace(path, b"new" * 10)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with little_space(10), pytest.raises(OSError, match="File too large"):
+        replace(path, b"new" * 10)
     assert path.read_bytes() == b"old"
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
     (tmp_path / "folder").mkdir()

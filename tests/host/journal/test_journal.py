@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from honeybadger_host.journal.schema import (
     TurnKey,
 )
 from tests.host.journal.older import VERSION_7
+from tests.hosting import little_space
 
 FILE = "groups/main/MEMORY.md"
 
@@ -336,15 +336,10 @@ def test_a_backup_upgrades_its_copy_only(old: Path, tmp_path: Path) -> None:
 
 def test_an_upgrade_on_a_full_disk_keeps_the_schema(old: Path) -> None:
     before = shape(old)
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     with contextlib.closing(sqlite3.connect(old)) as other:
         other.execute("SELECT * FROM meta").fetchall()  # keeps the WAL and its index, so only pages are written
-        resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, limit[1]))
-        try:
-            with pytest.raises((WorldFailed, StorageFailed)):
-                reopened(old)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        with little_space(6_000), pytest.raises((WorldFailed, StorageFailed)):
+            reopened(old)
     assert [path.name for path in old.parent.glob("*before*")] == []
     assert shape(old) == before
     reopened(old).close()

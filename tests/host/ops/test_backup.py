@@ -7,11 +7,10 @@ import gzip
 import hashlib
 import io
 import os
-import resource
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.ops.archive import ArchiveDamaged, restore, unpack
 from honeybadger_host.ops.backup import back_up
+from tests.hosting import little_space
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -425,16 +425,6 @@ def test_an_archive_of_a_later_format_is_refused(forger: Forger, tmp_path: Path)
 
 
 # ----------------------------------------------------------------------------------------------------------- full disks
-
-
-@contextlib.contextmanager
-def little_space(most_bytes: int) -> Iterator[None]:
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limit[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
 
 @pytest.mark.parametrize("where", ["archive", "journal"])
