@@ -77,14 +77,11 @@ def changed_files(world: World) -> ChangedFiles:
     ("file", "is_reported"),
     [
         (IN_USE, False),
-        ("groups/main/summary.md", False),
-        ("groups/main/MEMORY.md", False),
         ("groups/main/archive/MEMORY.md", False),
         ("groups/main/memory/a/new.json", True),
         ("groups/main/tasks/new.json", True),
         ("groups/main/proposals/new.json", False),
         ("groups/main/archive/memory/a/new.json", False),
-        ("config/agents/ada/persona.md", False),
     ],
 )
 def test_an_edit_is_found_without_a_file_event(

@@ -124,18 +124,7 @@ def test_the_inventory_is_the_seeds_line_for_line() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0m00s"),
-        (0.9, "0m00s"),
-        (5, "0m05s"),
-        (59.99, "0m59s"),
-        (300, "5m00s"),
-        (3600, "1h00m00s"),
-        (86_399, "23h59m59s"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "shown"), [(0.9, "0m00s"), (59.99, "0m59s"), (86_399, "23h59m59s")])
 def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
     assert span_text(timedelta(seconds=seconds)) == shown
 
