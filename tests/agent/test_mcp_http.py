@@ -88,9 +88,9 @@ def called(content: str, rpc_id: int = 3) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_a_token_says_who_writes(host: HostProcess, home: Path, mode: str) -> None:
-    first, second = token_of(home, "claude"), token_of(home, "codex")
-    with serving(home) as server:
+async def test_a_token_says_who_writes(asker: RawSender, mode: str) -> None:
+    first, second = token_of(asker.home, "claude", asker.group), token_of(asker.home, "codex", asker.group)
+    with serving(asker.home) as server:
         async with connected(server.url, first, mode) as one, connected(server.url, second, mode) as other:
             done = await one.call_tool("update_memory", {"content": "User likes tea", "section": "Drinks"})
             assert not done.is_error
@@ -100,7 +100,7 @@ async def test_a_token_says_who_writes(host: HostProcess, home: Path, mode: str)
             found = await one.call_tool("search_memory", {"query": "Where did the user move?"})
             assert found.structured_content is not None
             assert found.structured_content["hits"][0]["author"] == "codex"
-    assert "## Drinks (claude, " in RawSender(home).memory_text()
+    assert "## Drinks (claude, " in asker.memory_text()
 
 
 def test_a_stranger_is_refused(host: HostProcess, home: Path) -> None:
@@ -133,26 +133,26 @@ def body_refused(url: str, token: str) -> int:
         return connection.getresponse().status
 
 
-def test_a_revoked_token_stops_at_once(host: HostProcess, home: Path) -> None:
-    first, kept = token_of(home, "claude"), token_of(home, "codex")
-    with serving(home) as server:
+def test_a_revoked_token_stops_at_once(asker: RawSender) -> None:
+    first, kept = token_of(asker.home, "claude", asker.group), token_of(asker.home, "codex", asker.group)
+    with serving(asker.home) as server:
         assert posted(server.url, first, called("User likes tea"))[0] == 200
-        assert cli_json("sender", "token", "main", "claude", "--revoke", home=home)["revoked"] == 1
+        assert cli_json("sender", "token", asker.group, "claude", "--revoke", home=asker.home)["revoked"] == 1
         assert posted(server.url, first, called("User likes beer"))[0] == 401
         assert posted(server.url, kept, called("User likes water"))[0] == 200
-    assert "beer" not in RawSender(home).memory_text()
+    assert "beer" not in asker.memory_text()
 
 
-def test_a_repeated_call_is_applied_once_after_a_kill(host: HostProcess, home: Path) -> None:
-    token = token_of(home, "claude")
+def test_a_repeated_call_is_applied_once_after_a_kill(asker: RawSender) -> None:
+    token = token_of(asker.home, "claude", asker.group)
     for _ in range(2):
-        with serving(home) as server:
+        with serving(asker.home) as server:
             for _ in range(2):
                 status, said = posted(server.url, token, called("User likes tea"))
                 assert (status, said["result"]["isError"]) == (200, False)
-    with serving(home) as server:
+    with serving(asker.home) as server:
         assert posted(server.url, token, called("User likes tea", rpc_id=4))[0] == 200
-    assert RawSender(home).memory_text().count("User likes tea") == 2
+    assert asker.memory_text().count("User likes tea") == 2
 
 
 def test_only_hashes_of_tokens_are_kept_and_listed(home: Path) -> None:
@@ -166,11 +166,11 @@ def test_only_hashes_of_tokens_are_kept_and_listed(home: Path) -> None:
         cli_error("sender", "token", group, sender, home=home, code=2)
 
 
-def test_other_machines_are_served_behind_a_named_proxy_only(host: HostProcess, home: Path) -> None:
-    done = run_agent("mcp", "--http", "0.0.0.0:0", home=home)
+def test_other_machines_are_served_behind_a_named_proxy_only(asker: RawSender) -> None:
+    done = run_agent("mcp", "--http", "0.0.0.0:0", home=asker.home)
     assert done.returncode == 1
     assert "--behind-proxy" in done.stderr
-    token = token_of(home, "claude")
-    with serving(home, "--behind-proxy", "memory.example") as server:
+    token = token_of(asker.home, "claude", asker.group)
+    with serving(asker.home, "--behind-proxy", "memory.example") as server:
         assert posted(server.url, token, called("a"), {"Host": "memory.example"})[0] == 200
         assert posted(server.url, token, called("b"), {"Origin": "https://memory.example"})[0] == 200
