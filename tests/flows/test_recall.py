@@ -97,8 +97,8 @@ def test_relevant_memories_appear_and_stay_with_their_turn(member: MakeClient, a
     assert states(second)["timezone"] == "in_view"
     assert second.system.count("[timezone]") == 1
     assert "Recalled earlier in this conversation:\n- [timezone]" in second.system
-    for number in range(110):  # out of what is replayed, consolidated or not
-        agent.append_turn("assistant", f"and another thing {number}")
+    other = ({"key": str(n), "role": "assistant", "content": f"and another thing {n}"} for n in range(110))
+    agent.append_turns([*other])  # out of what is replayed, consolidated or not
 
     assert "[timezone]" not in agent.get_context("Completely unrelated words").system
     assert states(agent.get_context("What is my time zone?"))["timezone"] == "new"
@@ -219,10 +219,10 @@ def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: P
 
 
 def test_a_search_without_a_host_reads_all_files_first(home: Path) -> None:
-    for number in range(2500):  # more than a host reads before it answers
+    for number in range(2050):  # more than a host reads before it answers
         put_entry(home, "main", f"e{number}", f"badger number {number}")
-    found = cli_json("search", "main", "2499", home=home)
-    assert (found["is_complete"], [hit["id"] for hit in found["hits"]]) == (True, ["e2499"])
+    found = cli_json("search", "main", "2049", home=home)
+    assert (found["is_complete"], [hit["id"] for hit in found["hits"]]) == (True, ["e2049"])
 
 
 def test_an_operators_wrong_question_has_its_exit_code(home: Path) -> None:

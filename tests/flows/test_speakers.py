@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,31 +10,33 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden
 from honeybadger_host.curation.said import minutes, numbered_turn, whole
 from honeybadger_host.text.turn import Turn
 from tests.commands import cli_json
-from tests.conftest import HostFactory
+from tests.conftest import MakeClient
 from tests.flows.world import script
-from tests.hosting import HostProcess, run_cli
+from tests.hosting import HostProcess, RawSender, run_cli
 
 LOOK_ALIKES = ("ann", "Ann", "ａｎｎ", "а𝗇n", "á n n", "a-n_n")
 NAMES_OF_THE_HOST = ("operator", "0perator", "οperator", "human", "consoIidator", "Curator", "scheduler", "User")
 AGENTS = ("researcher", "rеseаrсher", "Dr. Search", "dr search", "assistant")
 
 
-@pytest.fixture
-def host(make_host: HostFactory, home: Path) -> HostProcess:
-    agents = home / "config" / "agents"
-    agents.mkdir(parents=True)
-    (agents / "researcher.json").write_bytes(orjson.dumps({"display_name": "Dr. Search"}))
-    return make_host(script(home, {"when": "hello", "answers": [{"text": "Hello to you."}]})).start()
+@pytest.fixture(scope="module")
+def serving() -> Callable[[Path], HostProcess]:
+    def made(home: Path) -> HostProcess:
+        agents = home / "config" / "agents"
+        agents.mkdir(parents=True)
+        (agents / "researcher.json").write_bytes(orjson.dumps({"display_name": "Dr. Search"}))
+        return HostProcess(home, script(home, {"when": "hello", "answers": [{"text": "Hello to you."}]}))
+
+    return made
 
 
-def test_the_name_of_another_is_forbidden_in_whatever_letters(host: HostProcess) -> None:
-    SyncClient(host.home, sender="ann").append_turn("user", "I am Ann")
-    bridge, operator = (SyncClient(host.home, sender=name) for name in ("bridge", "operator"))
+def test_the_name_of_another_is_forbidden_in_whatever_letters(member: MakeClient) -> None:
+    member("ann").append_turn("user", "I am Ann")
+    bridge, operator = (member(name) for name in ("bridge", "operator"))
     for number, name in enumerate([*LOOK_ALIKES, *NAMES_OF_THE_HOST, *AGENTS]):
         turn: dict[str, Any] = {"role": "user", "content": "We decided", "sender": name}
         with pytest.raises(Forbidden, match="name of"):
@@ -48,8 +51,8 @@ def test_the_name_of_another_is_forbidden_in_whatever_letters(host: HostProcess)
     assert [turn.content for turn in bridge.get_turns().turns] == ["I am Ann"]
 
 
-def test_a_chosen_name_is_shown_with_its_folder(host: HostProcess) -> None:
-    bridge, reader = (SyncClient(host.home, sender=name) for name in ("bridge", "reader"))
+def test_a_chosen_name_is_shown_with_its_folder(asker: RawSender, member: MakeClient) -> None:
+    bridge, reader = (member(name) for name in ("bridge", "reader"))
     bridge.append_turn("user", "We decided to plant badger roses in May.", sender="Ben")
     bridge.append_turn("user", "Without a name")
     bridge.append_turn("user", "Under the folder's", sender="bridge")
@@ -64,11 +67,11 @@ def test_a_chosen_name_is_shown_with_its_folder(host: HostProcess) -> None:
     (hit,) = reader.search_memory("What did Ben decide?").hits[:1]
     assert (hit.author, hit.points.get("author", 0) > 0) == ("Ben via bridge", True)
     assert next((turn.sender, turn.by) for turn in bridge.get_turns().turns) == ("Ben", "bridge")
-    exported = run_cli("export", "main", "--markdown", "--to", host.home / "out", home=host.home)
+    exported = run_cli("export", asker.group, "--markdown", "--to", asker.home / "out", home=asker.home)
     assert exported.returncode == 0, exported.stderr
-    texts = "".join(path.read_text() for path in (host.home / "out").rglob("*.md"))
+    texts = "".join(path.read_text() for path in (asker.home / "out").rglob("*.md"))
     assert "## Ben via bridge, " in texts
-    assert cli_json("search", "main", "badger roses", home=host.home)["hits"][0]["author"] == "Ben via bridge"
+    assert cli_json("search", asker.group, "badger roses", home=asker.home)["hits"][0]["author"] == "Ben via bridge"
 
 
 def test_a_chosen_name_enters_the_history_with_its_folder() -> None:
