@@ -124,12 +124,6 @@ def test_notes_of_an_unreadable_file_are_not_called_none(home: Path) -> None:
     assert "groups/main/MEMORY.md is a link, and the host reads plain files only" in refused.stderr
 
 
-def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
-    refused = run_cli("status", home=tmp_path / "gone")
-    assert refused.returncode == 4
-    assert f"{tmp_path / 'gone'} is not a folder: make a home with" in refused.stderr
-
-
 def test_logs_without_a_service_say_where_to_look(home: Path) -> None:
     refused = run_cli("logs", home=home)
     assert refused.returncode == 9

@@ -195,7 +195,7 @@ def test_only_the_parts_that_are_named_are_made(room: Room) -> None:
     )
 
 
-@pytest.mark.parametrize("most", [1, 40, 400, 4000])
+@pytest.mark.parametrize("most", [40, 4000])
 def test_a_context_has_at_most_the_characters_asked_for(room: Room, most: int) -> None:
     for number in range(200):
         note(room, f"dish {number} {'é' * (number % 7)} {'y' * 60}", f"2026-11-02 06:{number % 60:02}")

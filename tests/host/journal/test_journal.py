@@ -386,15 +386,6 @@ def test_a_journal_another_program_locks_is_met_again(journal: Journal, path: Pa
     journal.commit([row(1)], [receipt(1)])
 
 
-def test_a_checkpoint_runs_beside_a_reader(journal: Journal, path: Path) -> None:
-    for seq in range(1, 20):
-        journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
-    before = path.stat().st_size
-    assert not journal.checkpoint()
-    assert path.stat().st_size > before
-    assert content(path)[0] == list(range(1, 20))
-
-
 def test_a_long_wal_begins_again(journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("honeybadger_host.journal.journal._LONG_WAL", 10)
     wal = path.with_name(f"{path.name}-wal")

@@ -41,13 +41,6 @@ def test_a_journal_is_healthy_at_any_path(tmp_path: Path) -> None:
     assert after == before
 
 
-def test_a_damaged_journal_is_a_problem(home: Path) -> None:
-    (home / "data" / "journal.db").write_bytes(b"not a database, whatever its name says" * 100)
-    found = _found(home, "journal")
-    assert found.level == "problem"
-    assert found.now_what.startswith("restore it from a backup; if no host has ever served this home, start one")
-
-
 def test_a_request_without_json_suffix_is_named(home: Path) -> None:
     sender = RawSender(home).make()
     (sender.requests / "good.json").touch()
