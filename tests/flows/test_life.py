@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -20,7 +19,6 @@ from honeybadger_host.cli.status import print_status
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.flows.world import wait_for_status
 from tests.hosting import (
     HostProcess,
     RawSender,
@@ -268,11 +266,12 @@ def test_status_tells_what_the_host_does(
     (stranger.root.parent / "linked").mkdir()
     (stranger.root.parent / "linked" / "requests").symlink_to(stranger.requests)
 
-    def counted() -> Any:  # what was answered is counted behind its reply
-        said = cli_json("status", home=home)
-        return said if said.get("boxes_refused") and said["requests"]["total"] == 3 else None
+    def is_counted() -> bool:  # what was answered is counted behind its reply
+        said = status_of(home)
+        return bool(said.get("boxes_refused")) and said["requests"]["total"] == 3
 
-    status = wait_for(counted)
+    wait_for(is_counted)
+    status = cli_json("status", home=home)
     assert (status["running"], status["pid"], status["mode"]) == (True, host.pid, "open")
     assert status["requests"]["by_outcome"] == {"ok": 2, "invalid": 1}
     assert status["journal"]["seq"] == 1
@@ -282,7 +281,8 @@ def test_status_tells_what_the_host_does(
     assert "3 (invalid 1, ok 2)" in text
     assert "not served: main/linked" in text
     assert "journal   at 1, " in text
-    wait_for_status(home, lambda text: "journal   at 1, all in the files" in text)
+    wait_for(lambda: status_of(home)["journal"]["projected_seq"] == 1)
+    assert "journal   at 1, all in the files" in cli_text("status", home=home)
     print_status(home, {name: part for name, part in status.items() if name not in ("moved", "push", "unanswered")})
     assert f"pid {host.pid}" in capsys.readouterr().out  # of a host of an earlier version
     host.kill()
