@@ -68,7 +68,9 @@ def test_a_repeated_forget_spares_what_was_said_since(nursery: Nursery, work: Wo
 
 @pytest.mark.parametrize(
     ("point", "is_damaged"),
-    itertools.product(POINTS, (False, True)) if IS_LONG else [("planned", True), ("buried", False), ("vacuumed", True)],
+    [*itertools.product(POINTS, (False, True))]
+    if IS_LONG
+    else [("planned", True), ("buried", False), ("vacuumed", True)],
 )
 def test_killed_at_a_named_point_it_is_still_forgotten(
     nursery: Nursery, work: Work, tmp_path: Path, point: str, is_damaged: bool
