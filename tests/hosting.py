@@ -56,7 +56,8 @@ _OF_BOTH: Final = (
     *("honeybadger_host.search.ranking", "honeybadger_host.ops.backup", "honeybadger_host.ops.gist"),
     *(f"honeybadger_host.transfer.{name}" for name in ("importing", "loading", "exporting", "markdown_export")),
     *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "asyncio"),
-    *("typer._click.decorators", "anyio._core._signals"),
+    "typer._click.decorators",
+    "anyio._core._signals",
     *("prompt_toolkit.input.vt100", "prompt_toolkit.patch_stdout", "rich.live", "rich.markdown"),
     *(f"honeybadger_host.cluster.{name}" for name in ("member", "operating", "checks") if "HB_CLUSTER" in os.environ),
 )

@@ -11,7 +11,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from honeybadger_agent import AgentError, Client, RequestFailed, SyncClient, wire
+from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, wire
 from honeybadger_agent.errors import BY_CODE, Invalid
 from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
@@ -98,6 +98,17 @@ def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> 
     assert list(looks) == []
     assert exchange.reply().ok
     assert mailbox.waiting("note-1") is None
+
+
+def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None:
+    with pytest.raises(ReplyTimeout) as late:
+        unserved(mailbox).ping()
+    request_id = only_request(mailbox)
+    assert (late.value.request_id, late.value.is_waiting) == (request_id, True)
+    assert str(late.value) == (
+        f"no reply to {request_id} after 0.02 s; it still lies in {mailbox.root}/requests: does honeybadger-host run "
+        f"on this home? (Asking again with request_id='{request_id}' is safe: it is never applied twice.)"
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- error replies

@@ -158,15 +158,21 @@ def commands_in(value: Any) -> list[str]:
 _ITEM = {"type": "UserMessage", "id": "i", "content": [{"type": "text", "text": "Hello"}]}
 _COMMANDS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "claude-code": (
-        *("hooks/hooks.json", "${CLAUDE_PLUGIN_ROOT}", "Stop"),
+        "hooks/hooks.json",
+        "${CLAUDE_PLUGIN_ROOT}",
+        "Stop",
         {"type": "user", "message": {"content": "Hello"}, "uuid": "u"},
     ),
     "codex": (
-        *("hooks/codex.json", "${PLUGIN_ROOT}", "Stop"),
+        "hooks/codex.json",
+        "${PLUGIN_ROOT}",
+        "Stop",
         {"type": "event_msg", "payload": {"type": "item_completed", "turn_id": "t", "item": _ITEM}},
     ),
     "gemini": (
-        *("hooks/hooks.json", "${extensionPath}", "AfterAgent"),
+        "hooks/hooks.json",
+        "${extensionPath}",
+        "AfterAgent",
         {"type": "user", "id": "u", "content": [{"text": "Hello"}]},
     ),
 }

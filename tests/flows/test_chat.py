@@ -221,8 +221,12 @@ def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat:
     turns = turns_of(home)
     assert said(home) == ["remember", "remember", "hello"]
     assert [turn["content"].endswith("\n\n(Stopped here: asked for by user.)") for turn in turns] == [
-        *(False, True, False, True),
-        *(False, False),
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
     ]
 
 

@@ -186,13 +186,28 @@ Season pass: 89.90 for adults, bus pass: 2nd zone.
 """
 
 _NAMES: Final = (
-    *("Sheila", "Caroline", "Mel", "Jürgen", "Aïcha", "Olga", "Kenji", "the landlord", "my sister"),
+    "Sheila",
+    "Caroline",
+    "Mel",
+    "Jürgen",
+    "Aïcha",
+    "Olga",
+    "Kenji",
+    "the landlord",
+    "my sister",
     "Dr. Okafor",
 )
 _THINGS: Final = (
-    *("the password policy", "the key to the shed", "the token budget", "her secret recipe"),
-    *("the PIN entry pad", "the API documentation", "the credit card statement"),
-    *("the boarding pass", "the basic plan", "the private school"),
+    "the password policy",
+    "the key to the shed",
+    "the token budget",
+    "her secret recipe",
+    "the PIN entry pad",
+    "the API documentation",
+    "the credit card statement",
+    "the boarding pass",
+    "the basic plan",
+    "the private school",
 )
 _TEMPLATES: Final = (
     "{name} said that {thing} is on page {small}.",

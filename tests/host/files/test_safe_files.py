@@ -141,6 +141,15 @@ def test_a_replace_that_fails_changes_nothing_and_leaves_nothing(tmp_path: Path)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "folder"]
 
 
+def test_a_replace_does_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "a").symlink_to("theirs")
+    replace(tmp_path / "a", b"ours")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "a").read_text() == "ours"
+    assert not (tmp_path / "a").is_symlink()
+
+
 # -------------------------------------------------------------------------------------------------------------- locking
 
 

@@ -97,8 +97,13 @@ authors = st.sampled_from(["ann", "bot", "cat"])
 sections = st.sampled_from(["Notes", "Preferences"])
 contents = st.sampled_from(
     [
-        *("x", "tea", "Tea", "tea\nand more", "one\ntwo"),
-        *("a longer note that says more than the others do", "[cat]: x"),
+        "x",
+        "tea",
+        "Tea",
+        "tea\nand more",
+        "one\ntwo",
+        "a longer note that says more than the others do",
+        "[cat]: x",
     ]
 )
 some_notes = st.lists(st.tuples(authors, sections, contents, st.integers(0, 3000)), max_size=40)
@@ -207,9 +212,19 @@ def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
 
 lines = st.sampled_from(
     [
-        *("", "- tea", "  more of it", "typed by hand", "## Notes (ann, 2026-11-21 06:05)"),
-        *("## Notes (bot, 2026-11-21 06:06)", "## (ann, 2026-11-21 06:05)\r", "## By hand"),
-        *("# Memory", "###", "- hid\u200bden", "- broken\u2028line", "- über 茶"),
+        "",
+        "- tea",
+        "  more of it",
+        "typed by hand",
+        "## Notes (ann, 2026-11-21 06:05)",
+        "## Notes (bot, 2026-11-21 06:06)",
+        "## (ann, 2026-11-21 06:05)\r",
+        "## By hand",
+        "# Memory",
+        "###",
+        "- hid\u200bden",
+        "- broken\u2028line",
+        "- über 茶",
     ]
 )
 

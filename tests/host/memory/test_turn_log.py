@@ -242,6 +242,14 @@ def test_a_log_changed_from_outside_is_read_again(tmp_path: Path, log_file: Path
     assert say(tmp_path, turn_logs, "main") == 1
 
 
+def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Path) -> None:
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    log_file.unlink()
+    assert numbers(turn_logs) == []
+    assert say(tmp_path, turn_logs, "main") == 1
+
+
 def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
@@ -253,6 +261,18 @@ def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Pat
     turn_logs.end_batch([change])
     assert numbers(turn_logs) == [1, 70, 2]
     assert turn_logs.next_number("main", "main") == 71
+
+
+def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) -> None:
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    change = added("main", turn_logs.next_number("main", "main"))
+    turn_logs.apply(change)
+    turn_logs.end_batch([change])  # committed, and the disk was too full for the file
+    assert numbers(turn_logs) == [1, 2]
+    assert turn_logs.next_number("main", "main") == 3
+    write(tmp_path, change)  # caught up
+    assert numbers(turn_logs) == [1, 2]
 
 
 # ------------------------------------------------------------------------------------------------------------- eviction

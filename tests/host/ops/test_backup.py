@@ -63,9 +63,15 @@ def full_home(home: Path) -> Path:
 
 
 LEFT_OUT = (
-    *("README.md", ".git/HEAD", "data/index.db", "data/journal.db.before-11", "data/status.json"),
-    *("data/ipc/main/bee/replies/r1.json", "data/ipc/main/bee/tmp/r5.tmp"),
-    *("data/ipc/main/bee/requests/.r6.json", "data/ipc/main/bee/requests/README"),
+    "README.md",
+    ".git/HEAD",
+    "data/index.db",
+    "data/journal.db.before-11",
+    "data/status.json",
+    "data/ipc/main/bee/replies/r1.json",
+    "data/ipc/main/bee/tmp/r5.tmp",
+    "data/ipc/main/bee/requests/.r6.json",
+    "data/ipc/main/bee/requests/README",
     "groups/main/.MEMORY.md.77.tmp",
 )
 
@@ -365,10 +371,24 @@ def test_a_forged_archive_that_is_right_is_restored(forger: Forger, tmp_path: Pa
 @pytest.mark.parametrize(
     "name",
     [
-        *("../outside", "groups/../../outside", "groups/main/../../../outside", "/tmp/outside"),
-        *("/groups/x", "./groups/x", "groups//x", "groups/./x", "groups/main/", "", ".", ".."),
-        *("outside", ".git/hooks/post-checkout", "groups/nobody/x", "data/host.lock"),
-        *("manifest.json/x", "groups\\..\\..\\x"),
+        "../outside",
+        "groups/../../outside",
+        "groups/main/../../../outside",
+        "/tmp/outside",
+        "/groups/x",
+        "./groups/x",
+        "groups//x",
+        "groups/./x",
+        "groups/main/",
+        "",
+        ".",
+        "..",
+        "outside",
+        ".git/hooks/post-checkout",
+        "groups/nobody/x",
+        "data/host.lock",
+        "manifest.json/x",
+        "groups\\..\\..\\x",
     ],
 )
 def test_a_name_that_leaves_the_home_is_refused(name: str, forger: Forger, full_home: Path) -> None:

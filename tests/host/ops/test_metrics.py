@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Invalid
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 
 pytest.importorskip("prometheus_client", reason="needs the extra metrics")
 from prometheus_client.parser import text_string_to_metric_families
@@ -116,6 +118,20 @@ def test_metrics_hold_no_text_and_no_names(
         assert word not in text.lower(), word
     for word in ("sesame", "conjure", "hocuspocus", "memory.md", str(textfile.parent).lower()):
         assert word not in text.lower(), word
+
+
+def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, textfile: Path) -> None:
+    wait_for(textfile.exists, what="the first numbers")
+    inodes: set[int] = set()
+    deadline = time.monotonic() + PATIENCE
+    while len(inodes) < 5:
+        assert time.monotonic() < deadline
+        with textfile.open() as file:
+            text = file.read()
+            inodes.add(os.fstat(file.fileno()).st_ino)
+        assert text.splitlines()[-1].startswith("honeybadger_resident_memory_bytes ")
+    assert stat.S_IMODE(textfile.stat().st_mode) == 0o644
+    assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

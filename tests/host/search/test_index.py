@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -114,6 +115,22 @@ def test_what_was_said_before_a_stop_is_found_before_the_comparison(
     found = world.index.lookups.show(numbers).values()
     assert {"- a badger is no weasel", "main#2"} <= set(map(_called, found))
     assert not is_complete  # the entries were not compared yet
+
+
+def test_a_large_group_is_loaded_before_its_first_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("honeybadger_host.search.index.BLOCK_DOCUMENTS", 3)
+    for number in range(3):
+        world.entry(f"e{number}", "weasel")
+    world.entry("s1", "weasel", group="small")
+    while world.index.work():
+        pass
+    assert world.index.resident_bytes == 0
+    while world.index.pack():
+        pass
+    loaded = world.index.resident_bytes
+    assert loaded > 0
+    assert world.find("weasel") == ["e0", "e1", "e2"]
+    assert world.index.resident_bytes == loaded  # it was this group's
 
 
 def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
@@ -282,3 +299,24 @@ def test_a_long_log_is_read_to_its_end(world: World) -> None:
     assert world.index.documents == 1001
     world.turns("main", "another weasel", first=1002)
     assert world.find("weasel") == ["main#1001", "main#1002"]
+
+
+def test_indexing_does_not_import_numpy(world: World) -> None:
+    world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
+    script = """
+import sys
+from pathlib import Path
+from honeybadger_host.search.index import Index
+index = Index(Path(HOME), None, max_memory_bytes=1000)
+index.compare_all()
+while index.work():
+    pass
+assert index.documents == 1 and not index.pack()
+before = "numpy" in sys.modules
+assert index.search("main", len) == (1, True)
+print(before, "numpy" in sys.modules)
+index.close()
+"""
+    program = [sys.executable, "-c", script.replace("HOME", repr(str(world.home)))]  # not forked: it imports for itself
+    ran = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert (ran.stdout.splitlines()[-1:], ran.stderr) == (["False True"], "")

@@ -9,12 +9,20 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.search import indexer
+from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.pieces import Piece, terms_of
 
 FILE = "groups/main/MEMORY.md"
 NOTES = [
-    *("- tea\n", "- coffee\n", "- tea\nand more\n", "- tea\n  and\n\nmine, below\n", "", "## \n"),
-    *("text without a heading\n", "- ünï 茶\n"),
+    "- tea\n",
+    "- coffee\n",
+    "- tea\nand more\n",
+    "- tea\n  and\n\nmine, below\n",
+    "",
+    "## \n",
+    "text without a heading\n",
+    "- ünï 茶\n",
 ]
 
 
@@ -73,3 +81,23 @@ def test_a_grown_index_equals_a_whole_reading(
             whole.setattr(indexer, "READ_AT_ONCE", 1 << 18)
             assert found == indexed(fresh), text
         fresh.close()
+
+
+def test_only_an_appended_note_is_read(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(kind: Kind, piece: Piece) -> list[str]:
+        read.append(piece.text)
+        return terms_of(kind, piece)
+
+    monkeypatch.setattr(indexer, "terms_of", counted)
+    path = tmp_path / FILE
+    path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)))
+    index.touch(FILE)
+    assert len(indexed(index)) == 1000
+    with path.open("a") as file:
+        file.write("\n## Notes (ann, 2026-11-21 06:06)\n- one more\n")
+    read.clear()
+    index.touch(FILE)
+    assert len(indexed(index)) == 1001
+    assert read == ["- one more"]
