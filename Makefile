@@ -107,7 +107,7 @@ check:
 	@echo "making environments and Chromium where they are missing, and checking format, lint and types: some minutes"
 	@$(SIDE_BY_SIDE) NEEDED=$(VENV)/.browser lint compiled browser $(if $(PYTHON313),ready-313)
 	@rm -f $(VENV)/.results
-	@echo "running all tests: ten minutes"
+	@echo "running all tests: some minutes"
 	@$(SIDE_BY_SIDE) RUN_TESTS="$(TWICE)" test other-suites
 	@$(VENV)/bin/python $(TWICE) --total
 other-suites: $(VENV)/.browser
