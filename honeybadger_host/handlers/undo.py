@@ -170,49 +170,54 @@ _UndoneNotes: TypeAlias = tuple[Row, Removal | None]
 _Found: TypeAlias = list[_Undone] | _UndoneNotes | UndoneEdit | UndoneMark
 
 
-def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHandler[_Found]:
-    """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
+@dataclass(frozen=True, slots=True)
+class _Undoing:
+    """`undo`: one more change, by the operator, that has the opposite effect."""
 
-    def prepare(asked: Asked) -> _Found:
-        row = _row_of(asked, journal)
+    journal: Path
+    files: WholeFiles
+    withdrawing: Withdrawing
+
+    def prepare(self, asked: Asked) -> _Found:
+        row = _row_of(asked, self.journal)
         if row.kind in MARKED:
-            return withdrawing.to_undo(row)
+            return self.withdrawing.to_undo(row)
         if row.kind in OF_EDITS:
-            files.load(row.file)
-            return undone_edit(journal, row)
+            self.files.load(row.file)
+            return undone_edit(self.journal, row)
         if row.kind in NOTES:
-            files.load(row.file)
-            files.load(archive_of(row))
-            return row, removal_of(journal, row) if row.kind == NOTE_REMOVED else None
-        rows = _with_entry(row, read_request(journal, row))
+            self.files.load(row.file)
+            self.files.load(archive_of(row))
+            return row, removal_of(self.journal, row) if row.kind == NOTE_REMOVED else None
+        rows = _with_entry(row, read_request(self.journal, row))
         for row in rows:
-            files.load(row.file)
-        befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
+            self.files.load(row.file)
+        befores = [_before(row, self.journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
-    def decide(asked: Asked, found: _Found, now: datetime) -> Outcome:
+    def decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
         undone: list[tuple[Change, str]]
         if isinstance(found, UndoneMark):
             did = "restored" if found.mark.is_withdrawal else "removed"
-            return Outcome({"file": found.row.file, "did": did}, withdrawing.undone(asked, found, now))
+            return Outcome({"file": found.row.file, "did": did}, self.withdrawing.undone(asked, found, now))
         if isinstance(found, UndoneEdit):
-            undone = [put_back(found, files.view(found.event.file))]
+            undone = [put_back(found, self.files.view(found.event.file))]
         elif isinstance(found, tuple):
-            undone = _undone_notes(asked, *found, now)
+            undone = self._undone_notes(asked, *found, now)
         else:
-            undone = [_undone(asked, row, before) for row, before in found]
+            undone = [self._undone(asked, row, before) for row, before in found]
         change, did = next((one for one in undone if one[1] == "restored"), undone[0])
         file = change.file.removeprefix(f"groups/{asked.group}/")
         return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
 
-    def _undone_notes(asked: Asked, row: Row, removal: Removal | None, now: datetime) -> list[tuple[Change, str]]:
+    def _undone_notes(self, asked: Asked, row: Row, removal: Removal | None, now: datetime) -> list[tuple[Change, str]]:
         """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
-        held = files.view(row.file)
+        held = self.files.view(row.file)
         if removal is not None:
             gone = [note for note in removal.notes if not _stands(note, held)]
             if not gone:
                 raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
-            changes = bring_back_notes(asked.group, held, files.view(archive_of(row)), [removal], gone)
+            changes = bring_back_notes(asked.group, held, self.files.view(archive_of(row)), [removal], gone)
             return [(change, "restored") for change in changes]
         changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
         if changes:
@@ -221,9 +226,9 @@ def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHa
             return [(Added.of("note", asked.group, row.data), "restored")]
         raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 
-    def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
+    def _undone(self, asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
         """Return the change that undoes a change, and the word for it in the reply. Raises Refusal."""
-        held = files.view(row.file)
+        held = self.files.view(row.file)
         kind: WholeKind = "archived" if row.kind.startswith(ARCHIVED) else ENTRY
         if row.kind.endswith(REMOVED):
             if held is not None:
@@ -235,7 +240,11 @@ def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHa
             return FileRemoved(asked.group, kind, row.file, row.data), "removed"
         return FileWritten(asked.group, kind, row.file, before, row.data), "put_back"
 
-    return ChangeHandler(decide, prepare)
+
+def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHandler[_Found]:
+    """Return the handler of `undo`."""
+    undoing = _Undoing(journal, files, withdrawing)
+    return ChangeHandler(undoing.decide, undoing.prepare)
 
 
 def _row_of(asked: Asked, journal: Path) -> Row:
