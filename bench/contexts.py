@@ -1,4 +1,4 @@
-"""What keeping a context costs a request, and how long an earlier context takes."""
+"""The cost of keeping a context for each request, and how long an earlier context takes."""
 
 from __future__ import annotations
 

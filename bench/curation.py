@@ -1,4 +1,4 @@
-"""What curation costs without a model: candidates of a group, and the gates of a pass, in a process of its own."""
+"""The cost of curation without a model: candidates of a group, and the gates of a pass, in a process of its own."""
 
 from __future__ import annotations
 

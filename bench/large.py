@@ -1,4 +1,4 @@
-"""What a million entries, a million turns or a huge MEMORY.md cost: to index, to search, to keep while nobody asks.
+"""The cost of a million entries, a million turns or a huge MEMORY.md: to index, to search, to keep while nobody asks.
 
 Not among what `python -m bench` runs by itself: it takes a quarter of an hour, 4 GiB of disk and a million inodes each.
 """

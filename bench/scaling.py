@@ -36,7 +36,7 @@ def bench_scaling(base: Path) -> list[Figure]:
 
 
 def _groups(base: Path, groups: int) -> list[Figure]:
-    """What a host of many groups costs while nothing happens."""
+    """The cost of a host of many groups while nothing happens."""
     with new_home(base) as home:
         for number in range(groups):
             Mailbox.of(home, f"g{number:05}", "agent").create()
@@ -54,7 +54,7 @@ def _groups(base: Path, groups: int) -> list[Figure]:
 
 
 def _logs(base: Path) -> list[Figure]:
-    """What the logs of many homes cost the servers: three replicas each."""
+    """The cost of the logs of many homes for the servers: three replicas each."""
     figures, made = [], 0
     with three_servers(base) as servers:
         for count in (1, 100, 300):

@@ -1,4 +1,4 @@
-"""What a start costs: of the agents' package, of its client, and of the command line, each in a process of its own."""
+"""The cost of a start: of the agents' package, of its client, and of the command line, each in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a million imported turns cost, and a group's way out and in: time, and the most memory of each process.
+"""The cost of a million imported turns, and a group's way out and in: time, and the most memory of each process.
 
 Not among what `python -m bench` runs by itself: it takes half an hour and 6 GiB of disk.
 """

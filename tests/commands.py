@@ -1,4 +1,4 @@
-"""What a `honeybadger-host` command says to its operator: a text, JSON, or why it failed."""
+"""The output of a `honeybadger-host` command for its operator: a text, JSON, or why it failed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered.
+    """An answer of the endpoint.
 
     Args:
         body: at once.

@@ -1,4 +1,4 @@
-"""What people do to a home beside its host: an editor's save, and when the host has seen what was changed."""
+"""People beside a host: an editor's save, and when the host has seen what was changed."""
 
 from __future__ import annotations
 

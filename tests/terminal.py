@@ -84,7 +84,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What stands on the screen, without spaces at the ends of lines. (pyte's own way draws every empty cell.)"""
+        """The text on the screen, without spaces at the ends of lines. (pyte's own way draws every empty cell.)"""
         rows: list[Mapping[int, Any]] = [self.screen.buffer.get(y, {}) for y in range(ROWS)]
         return "\n".join(
             "".join(row[x].data for x in range(max(row, default=-1) + 1)).rstrip() for row in rows

@@ -1,4 +1,4 @@
-"""What is measured: conversations with questions, and which turns hold the answers."""
+"""Conversations with questions, and which turns hold the answers."""
 
 from __future__ import annotations
 

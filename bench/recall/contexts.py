@@ -1,4 +1,4 @@
-"""What a context recalls: the share of the evidence in `get_context`, asked over the protocol, and what else could."""
+"""Recall of contexts: the share of the evidence in `get_context`, asked over the protocol, and what else could."""
 
 from __future__ import annotations
 

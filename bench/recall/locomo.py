@@ -33,7 +33,7 @@ _AFTERNOON = re.compile(r"下午|晚上|午後|오후")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file holds.
+    """The content of a file.
 
     Args:
         skipped: what was left out or is missing, one line for each kind and conversation.
@@ -45,7 +45,7 @@ class Loaded:
 
 @dataclass(slots=True)
 class _Left:
-    """What is left out of one conversation: reason -> what it befell."""
+    """Turns and questions left out of one conversation: reason -> what it befell."""
 
     what: dict[str, list[str]] = field(default_factory=dict)
 

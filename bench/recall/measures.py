@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What one ranking, or the mean of many, is worth; 0 to 1.
+    """The worth of one ranking, or the mean of many; 0 to 1.
 
     Args:
         recall_5, recall_10, recall_20: share of the wanted that is among the first k.

@@ -34,7 +34,7 @@ _INSERTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What is searched and what is asked."""
+    """A corpus and the questions that are asked of it."""
 
     entries: list[str]
     turns: list[str]

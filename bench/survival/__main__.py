@@ -30,7 +30,7 @@ MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only 
 
 @dataclass
 class Outcome:
-    """What is left.
+    """The memory that is left.
 
     Args:
         lies: kind of model -> lines of memory that no person said.

@@ -1,4 +1,4 @@
-"""What a context answers about long conversations in three languages, and 500 words of people's newest turns."""
+"""Answers from contexts of long conversations in three languages, and 500 words of people's newest turns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 class Row(NamedTuple):
-    """What answers questions: how many, and the characters of the minutes and of the whole context."""
+    """Answered questions: how many, and the characters of the minutes and of the whole context."""
 
     language: str
     way: str

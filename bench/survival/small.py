@@ -28,7 +28,7 @@ _KEPT: Final = 10  # turns that stay in the log: so many greetings follow each c
 
 @dataclass
 class Row:
-    """What became of one language.
+    """The result of one language.
 
     Args:
         chosen, good: sentences that the model chose as facts or for HISTORY.md, and those worth remembering.

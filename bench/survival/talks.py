@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Line(NamedTuple):
-    """What somebody says; whether it is worth remembering, and whether it shows a preference."""
+    """Something that somebody says; whether it is worth remembering, and whether it shows a preference."""
 
     speaker: str
     text: str

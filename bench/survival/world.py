@@ -22,7 +22,7 @@ SAYS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 
 class Correction(NamedTuple):
-    """What was noted, what a person says later, and the numbers by which both are found."""
+    """Things that were noted, what a person says later, and the numbers by which both are found."""
 
     old: str
     new: str

@@ -33,7 +33,7 @@ MakeClient = Callable[..., SyncClient]
 
 @dataclass
 class ScriptedClaude:
-    """What a model does: a command for every answer, then a last word. Keeps what it was sent."""
+    """A scripted model: a command for every answer, then a last word. Keeps what it was sent."""
 
     commands: Sequence[dict[str, Any]]
     met: list[dict[str, Any]] = field(default_factory=list)

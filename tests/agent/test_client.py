@@ -1,4 +1,4 @@
-"""What the clients promise. With the real host where it can show it; `answering` stands in where it cannot."""
+"""The promises of the clients. With the real host where it can show it; `answering` stands in where it cannot."""
 
 from __future__ import annotations
 

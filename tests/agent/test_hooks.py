@@ -25,7 +25,7 @@ SESSION = "7b0c2d1e"
 
 
 class Transcript:
-    """What a tool writes while a session runs."""
+    """The transcript that a tool writes while a session runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What the agent's package needs: not the host, not what the host needs, and no event loop before one is used."""
+"""The agent's package imports neither the host, nor what the host needs, nor an event loop before one is used."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_package_imports_where_the_host_is_not_installed() -> None:
 
 @pytest.mark.parametrize("name", ["honeybadger_agent.mailbox", "honeybadger_agent.errors"])
 def test_mailbox_and_errors_need_nothing_but_the_standard_library(name: str) -> None:
-    """So that whoever speaks the protocol without our models can still take names and publishing from here."""
+    """Whoever speaks the protocol without our models can still take names and publishing from here."""
     file = name.rpartition(".")[2]
     run(
         "import sys, runpy\n"

@@ -1,4 +1,4 @@
-"""What an agent is asked: the host's context unchanged, then the tools, then what the user says."""
+"""The prompt of an agent: the host's context unchanged, then the tools, then what the user says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation of a proposal changes, as its reader sees it."""
+"""The changes of a proposal's operation, as its reader sees them."""
 
 from __future__ import annotations
 

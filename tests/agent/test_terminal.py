@@ -1,4 +1,4 @@
-"""What reaches a terminal: nothing it would obey but styles, and nothing that was said is lost under them."""
+"""Text for a terminal: nothing it would obey but styles, and nothing that was said is lost under them."""
 
 from __future__ import annotations
 

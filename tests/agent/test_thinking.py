@@ -1,4 +1,4 @@
-"""What is left of a model's text when its thinking is taken out."""
+"""A model's text without its thinking."""
 
 from __future__ import annotations
 

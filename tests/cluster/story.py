@@ -344,7 +344,7 @@ class Story:
             proxy.is_cut.clear()
 
     def deafen_owner(self) -> None:
-        """What it says arrives, and it hears no answer."""
+        """Let what the owner sends arrive, and no answer reach it."""
         deaf = self.proxies[self.owner()]
         for proxy in deaf:
             proxy.is_deaf.set()

@@ -1,4 +1,4 @@
-"""What an operator is told of several machines: by the doctor, by the status, and by commands on one that follows."""
+"""Reports of several machines: by the doctor, by the status, and by commands on one that follows."""
 
 from __future__ import annotations
 

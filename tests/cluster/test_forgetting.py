@@ -1,4 +1,4 @@
-"""What is forgotten goes from every machine and every server, whoever fails meanwhile."""
+"""A forgotten text goes from every machine and every server, whoever fails meanwhile."""
 
 from __future__ import annotations
 

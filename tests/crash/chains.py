@@ -27,7 +27,7 @@ WAYS: Final[Sequence[When]] = ("before", "after", "torn")
 
 @dataclass(slots=True)
 class Figures:
-    """What chains and storms came to.
+    """The result of chains and storms.
 
     Args:
         counts: how many of each thing, as `kills`.

@@ -32,7 +32,7 @@ def nursery(shim: Path) -> Nursery:
 
 @pytest.fixture(scope="session")
 def work_of(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Work]:
-    """What hosts do for a feature; made once, for each kill has a copy of its home."""
+    """Work of hosts for a feature; made once, for each kill has a copy of its home."""
     folder = tmp_path_factory.mktemp("features")
     return functools.cache(lambda feature: FEATURES[feature](nursery, folder))
 

@@ -1,4 +1,4 @@
-"""What hosts do while they are killed, one feature each: how it begins, when it is done, and what must hold then."""
+"""Work of hosts that are killed, one feature each: how it begins, when it is done, and what must hold then."""
 
 from __future__ import annotations
 
@@ -372,7 +372,7 @@ _AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n",
 
 
 def recorded_edits(nursery: Nursery, folder: Path) -> Work:
-    """What people edited while no host ran is recorded."""
+    """Edits that people made while no host ran are recorded."""
     home = folder / "looked-at"
 
     def save(texts: Mapping[str, bytes | None]) -> None:

@@ -60,7 +60,7 @@ def build_shim(folder: Path) -> Path | str:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Where a host dies: at the n-th call of some kinds on some paths; see `faults.c`."""
+    """A point at which a host dies: the n-th call of some kinds on some paths; see `faults.c`."""
 
     at: int
     when: When = "before"
@@ -77,7 +77,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a host dies: at the n-th passage of a named point of the pipeline."""
+    """A point at which a host dies: the n-th passage of a named point of the pipeline."""
 
     name: str
     passage: int
@@ -178,7 +178,7 @@ def attend(story: Story, host: Child) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What hosts do while they are killed.
+    """Work of hosts while they are killed.
 
     Args:
         begin: makes a home in which there is something to do.

@@ -1,4 +1,4 @@
-"""What producers dropped and saw, and whether the files tell the same story in the end."""
+"""The story that producers dropped and saw, and whether the files tell the same one in the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Verdict:
-    """What the check found; all empty: every request stands exactly once where it belongs."""
+    """The findings of the check; all empty: every request stands exactly once where it belongs."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)

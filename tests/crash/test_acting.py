@@ -51,7 +51,7 @@ _SENDERS: Final = ("cid", "dan")
 
 @dataclass
 class Life:
-    """What people and programs do at a home, whoever serves it.
+    """People and programs at a home, whoever serves it.
 
     Args:
         asked: ids of what people said to the router; each waits for the reply of the one before.

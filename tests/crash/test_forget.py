@@ -1,4 +1,4 @@
-"""What is forgotten stays forgotten: power cuts, repeated requests, a damaged ledger, kills at named points."""
+"""A forgotten text stays forgotten: power cuts, repeated requests, a damaged ledger, kills at named points."""
 
 from __future__ import annotations
 

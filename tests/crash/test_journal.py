@@ -88,7 +88,7 @@ def test_another_home_s_journal_is_refused(served: Path, tmp_path: Path) -> None
 
 
 def test_a_torn_journal_loses_only_the_uncommitted_end(home: Path, tmp_path: Path) -> None:
-    """What the log of SQLite holds up to the tear is there; the rest was never acknowledged."""
+    """All that the log of SQLite holds up to the tear is there; the rest was never acknowledged."""
     journal = Journal.open(tmp_path / "journal.db")
     sizes: list[int] = []
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""What a crash or a power cut left half written is completed: of documents and of logs."""
+"""Whatever a crash or a power cut left half written is completed: of documents and of logs."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TEA = "Ann prefers green tea over coffee."
 
 
 class Memory:
-    """What a group remembers, and the passes over it."""
+    """A group's memory, and the passes over it."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

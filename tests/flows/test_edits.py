@@ -1,4 +1,4 @@
-"""What people change in their files is in the log, once, as theirs; what the host writes is not."""
+"""Changes that people make in their files are in the log, once, as theirs; what the host writes is not."""
 
 from __future__ import annotations
 

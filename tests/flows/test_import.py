@@ -1,4 +1,4 @@
-"""What other programs remember comes into a group: once, whatever ends it, and nothing is lost of what can be read."""
+"""Memory of other programs comes into a group: once, whatever ends it, and nothing is lost of what can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person typed into an agent's note is shown as the person's, in a context and in a search."""
+"""Words that a person typed into an agent's note are shown as the person's, in a context and in a search."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Receiver:
 
     @property
     def taken(self) -> list[str]:
-        """What it said yes to, each the first time."""
+        """All that it said yes to, each the first time."""
         return list(dict.fromkeys(json.loads(body)["content"] for _, body in self.answered))
 
     answered: list[tuple[dict[str, str], bytes]] = field(default_factory=list)

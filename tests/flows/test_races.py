@@ -1,4 +1,4 @@
-"""What stands at a name changes under the host's eyes: a file of somebody else's is never read.
+"""Files change under the host's eyes: a file of somebody else's is never read.
 
 Every race has a control: without the one line that is there against it, the racer wins.
 """

@@ -1,4 +1,4 @@
-"""What an entry knows about itself over the whole path: where it comes from, whether it still stands."""
+"""An entry's knowledge of itself over the whole path: where it comes from, whether it still stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens over and over is said once in a while."""
+"""An event that happens over and over is logged once in a while."""
 
 from __future__ import annotations
 

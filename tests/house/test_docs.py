@@ -1,4 +1,4 @@
-"""What the documents show is what happens: the tour and the clients of the README are run."""
+"""The documents show what happens: the tour and the clients of the README are run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both programs show of their commands, and how a mistyped one is answered."""
+"""The help of both programs, and how a mistyped command is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of long-term memory stands in a context: whole entries, kept as long as their turn is shown."""
+"""Recalled memory in a context: whole entries, kept as long as their turn is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass works with, on a home of its own."""
+"""Everything that a pass works with, on a home of its own."""
 
 from __future__ import annotations
 

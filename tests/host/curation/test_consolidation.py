@@ -1,4 +1,4 @@
-"""What a model reads, and the property: whatever it answers, nothing becomes memory that no person said."""
+"""Consolidation by a model, and the property: whatever it answers, nothing becomes memory that no person said."""
 
 from __future__ import annotations
 

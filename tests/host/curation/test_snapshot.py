@@ -1,4 +1,4 @@
-"""What a pass looks at: the newest entries, what is protected, and how many were taken out."""
+"""The snapshot that a pass works on: the newest entries, what is protected, and how many were taken out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people save of JSON documents is merged by member; a file that is no JSON changes nothing until it is mended."""
+"""Saves of JSON documents are merged by member; a file that is no JSON changes nothing until it is mended."""
 
 from __future__ import annotations
 

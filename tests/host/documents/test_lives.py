@@ -50,7 +50,7 @@ def things_in(text: bytes) -> Counter[bytes]:
 
 
 class Lives(RuleBasedStateMachine):
-    """What must be there: every acknowledged note and every saved line that nobody who had read it took out."""
+    """All of this must be there: acknowledged notes, and saved lines that nobody who had read them took out."""
 
     saves = Saves
     young_seconds = HOUR
@@ -298,7 +298,7 @@ class MergesNothing(Saves):
 
 
 class DeletesNothing(Saves):
-    """What a save lacks stays."""
+    """Lines that a save lacks stay."""
 
     def _compare(self, file, signature, author, data):  # type: ignore[no-untyped-def]
         found = super()._compare(file, signature, author, data)

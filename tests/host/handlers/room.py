@@ -42,7 +42,7 @@ NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 
 
 async def _unused(*asked: object) -> Any:
-    """What runs beside the handlers, which no test of theirs gets to."""
+    """Everything that runs beside the handlers, which no test of theirs gets to."""
     raise AssertionError(asked)
 
 

@@ -1,4 +1,4 @@
-"""What each request is decided and answered, on real files; handlers are plain functions."""
+"""Decisions and answers of each request, on real files; handlers are plain functions."""
 
 from __future__ import annotations
 

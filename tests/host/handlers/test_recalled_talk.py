@@ -1,4 +1,4 @@
-"""What was said and noted comes back for a message, once, with its id; a message without a subject gets nothing."""
+"""Turns and notes come back for a message, once, with their ids; a message without a subject gets nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is nearly there when something is saved: told with what differs, never merged, and never for long."""
+"""Similar entries when something is saved: told with what differs, never merged, and never for long."""
 
 from __future__ import annotations
 

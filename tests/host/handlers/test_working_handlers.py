@@ -1,4 +1,4 @@
-"""What requests of working memory are decided and answered, on real files (RB6, RB12)."""
+"""Decisions and answers of requests of working memory, on real files (RB6, RB12)."""
 
 from __future__ import annotations
 

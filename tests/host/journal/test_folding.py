@@ -127,7 +127,7 @@ def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
 
 
 def test_todays_home_is_folded_where_its_texts_are_known(old: Old, path: Path) -> None:
-    """Of two files the past begins with a text; of the third nobody knows what stood there."""
+    """The past of two files begins with a text; of the third nobody knows what stood there."""
     note = {"at": len(b"Ours.\n"), "text": TEA.decode(), "above": 0}
     data = orjson.dumps({"size": 1, "to": 1, "notes": [note]})
     files = [MEMORY, MEMORY.replace("main", "other"), MEMORY.replace("main", "third")]

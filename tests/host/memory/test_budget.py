@@ -1,4 +1,4 @@
-"""What fits a budget: the newest of a conversation, the newest notes, a fair part of the whole (HB6, HB7, HB9)."""
+"""Texts that fit a budget: the newest turns, the newest notes, a fair part of the whole (HB6, HB7, HB9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which notes a person changed, by the lines of edits; and what stands below a note is a note of its own."""
+"""Notes that a person changed, by the lines of edits; and text below a note is a note of its own."""
 
 from __future__ import annotations
 

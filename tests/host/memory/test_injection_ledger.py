@@ -1,4 +1,4 @@
-"""What was put before a model is known as long as it is in view, whatever becomes of the index."""
+"""Memory that was shown to a model is known as long as it is in view, whatever becomes of the index."""
 
 from __future__ import annotations
 

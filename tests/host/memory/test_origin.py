@@ -1,4 +1,4 @@
-"""Where what an entry says comes from: what the host knows, what a sender claims, and what a file says."""
+"""The origin of an entry's text: known by the host, claimed by a sender, or given by a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for a term of service, and a wall clock that is set."""
+"""Times of service, and a wall clock that is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of a home, and how a command looks on a terminal."""
+"""The doctor's findings about a home, and how a command looks on a terminal."""
 
 from __future__ import annotations
 

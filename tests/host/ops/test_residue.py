@@ -1,4 +1,4 @@
-"""Which files below a home are looked through for what was forgotten, and which are only named."""
+"""Files below a home that are searched for what was forgotten, and files that are only named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text is found by."""
+"""Terms by which a text is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a home is searched, and how each file becomes pieces that can be found."""
+"""Files of a home that are searched, and how each becomes pieces that can be found."""
 
 from __future__ import annotations
 

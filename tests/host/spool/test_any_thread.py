@@ -1,4 +1,4 @@
-"""What any thread may read while the event loop, or another thread, changes it; threads switch every few bytecodes."""
+"""Any thread may read this while the event loop, or another thread, changes it; threads switch every few bytecodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What text may not do: hide, reorder, or pass for a note or a turn that nobody wrote."""
+"""Text may not hide, reorder, or pass for a note or a turn that nobody wrote."""
 
 from __future__ import annotations
 

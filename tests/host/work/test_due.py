@@ -1,4 +1,4 @@
-"""Which run is due and which were missed, after any time without a look."""
+"""The run that is due and those that were missed, after any time without a look."""
 
 from __future__ import annotations
 
