@@ -12,7 +12,7 @@ from honeybadger_agent.hooks.hook import claude_code
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.markdown_import import facts_of
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
 
@@ -22,7 +22,18 @@ def read_claude_code(file: SourceFile) -> Iterator[Found]:
     if file.name.endswith(".jsonl"):
         yield from _transcript(file)
     elif file.name.endswith(".md"):
-        yield from facts_of(file)
+        path = _from_project(file)
+        for found in facts_of(file):
+            if isinstance(found, Fact):
+                found = replace(found, place=found.place.replace(file.name, path, 1), where=path)
+            yield found
+
+
+def _from_project(file: SourceFile) -> str:
+    """Return the path of a file of memory from its project on: the same whichever folder above it was named."""
+    parts = [file.folder, *file.name.split("/")]
+    begin = parts.index("memory", 1) - 1 if "memory" in parts[1:-1] else 1
+    return "/".join(parts[begin:])
 
 
 def _transcript(file: SourceFile) -> Iterator[Found]:

@@ -81,11 +81,13 @@ class SourceFile:
 
     Args:
         name: relative to the path that was named, with slashes.
+        folder: name of the folder that was named, or of that of the file; empty in an archive.
     """
 
     name: str
     modified: datetime
     open: Callable[[], IO[bytes]]
+    folder: str = ""
 
     @property
     def stem(self) -> str:
@@ -156,7 +158,7 @@ def _plain(path: Path, name: str) -> SourceFile | Skipped:
         modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except OSError as error:
         return Skipped(shown, error.strerror or str(error))
-    return SourceFile(shown, modified, opened)
+    return SourceFile(shown, modified, opened, path.absolute().parents[name.count("/")].name)
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:

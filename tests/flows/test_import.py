@@ -177,12 +177,25 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
         ("claude-opus-4-5", "It is fixed.", None),
     ]
     assert turns[0]["at"] == "2026-01-15T10:00:01.500Z"
-    fact = entries(home)["claude-code: memory/port.md"]
+    fact = entries(home)["claude-code: project/memory/port.md"]
     assert (fact["title"], fact["content"], fact["category"]) == (
         "port-of-the-server",
         "It is 8080.",
         "imported/memory",
     )
+
+
+def test_projects_of_claude_code_share_a_group(home: Path, tmp_path: Path) -> None:
+    projects = tmp_path / "claude" / "projects"
+    for name, fact in (("-home-boats", "The boat is blue."), ("-home-cars", "The car is red.")):
+        write(projects / name, {"memory/MEMORY.md": fact})
+        assert counts(imported(home, projects / name, "--from", "claude-code")) == (0, 1, 0)
+    assert {name: one["content"] for name, one in entries(home).items()} == {
+        "claude-code: -home-boats/memory/MEMORY.md": "The boat is blue.",
+        "claude-code: -home-cars/memory/MEMORY.md": "The car is red.",
+    }
+    for above in (projects, tmp_path / "claude"):
+        assert counts(imported(home, above, "--from", "claude-code")) == (0, 0, 2)
 
 
 def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> None:
