@@ -693,8 +693,8 @@ def residue(folder: Path, texts: Sequence[str]) -> list[str]:
         coded = (base64.b64encode(bytes(before) + text.encode()) for before in range(3))
         wanted += (form[8:-4] for form in coded)  # without the bytes before it, and without the padding
     found: list[str] = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):  # a server may remove it in this moment
+    for path in (Path(above, name) for above, _, names in os.walk(folder) for name in names):
+        with contextlib.suppress(OSError):  # a server may remove it in this moment, or its folder
             data = path.read_bytes()
             found += [str(path)] if any(form in data for form in wanted) else []
     return found
