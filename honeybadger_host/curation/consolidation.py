@@ -102,8 +102,9 @@ class Consolidations:
         uses.give_way()
         mark = uses.watermarks.read(group, session)
         begun_again = uses.documents.deletion(group, session).context_begins_after
-        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS, is_kept=False)
-        after = begins_after(uses.turn_logs.load(group, session, is_kept=False).last_number, mark, uses.memory_window)
+        window = uses.turn_logs.load(group, session, is_kept=False)
+        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS, window=window)
+        after = begins_after(window.last_number, mark, uses.memory_window)
         turns = [turn for turn in known if turn.number > after]
         again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)
         due = turns[: -kept_turns(uses.memory_window)]

@@ -363,12 +363,12 @@ def retired_since(earlier: Iterable[Proposal], since: datetime) -> set[str]:
 
 def newest_turns(uses: PassDependencies, group: str) -> Turns:
     """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
-    return {
-        (session, turn.number): turn
-        for _, session in newest_sessions(uses.home, group, _SESSIONS)
-        for turn in uses.turn_logs.since(group, session, 0, MAX_TURNS, is_kept=False)
-        if uses.is_person(turn)
-    }
+    found: dict[tuple[str, int], Turn] = {}
+    for _, session in newest_sessions(uses.home, group, _SESSIONS):
+        window = uses.turn_logs.load(group, session, is_kept=False)
+        turns = uses.turn_logs.since(group, session, 0, MAX_TURNS, window=window)
+        found |= {(session, turn.number): turn for turn in turns if uses.is_person(turn)}
+    return found
 
 
 def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:

@@ -120,13 +120,14 @@ class TurnLogs:
         held.used = self.clock()
         self._sessions.move_to_end(key)
 
-    def since(self, group: str, session: str, after: int, most: int, *, is_kept: bool = True) -> Sequence[Turn]:
+    def since(self, group: str, session: str, after: int, most: int, *, window: Window | None = None) -> Sequence[Turn]:
         """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed.
 
         Args:
-            is_kept: see `load`.
+            window: the window, where it was loaded just now.
         """
-        window = self.load(group, session, is_kept=is_kept)
+        if window is None:
+            window = self.load(group, session)
         wanted = min(window.last_number - after, most)
         if wanted > len(window.turns) == self._window_turns:
             window = self._read(group, session, wanted)

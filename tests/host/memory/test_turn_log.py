@@ -304,8 +304,9 @@ def test_a_pass_over_sessions_fills_no_memory(tmp_path: Path) -> None:
     say(tmp_path, turn_logs, "held")
     write(tmp_path, added("other", 1))
     for session in ("held", "other"):
-        assert turn_logs.load("main", session, is_kept=False).last_number == 1
-        assert [each.number for each in turn_logs.since("main", session, 0, 10, is_kept=False)] == [1]
+        window = turn_logs.load("main", session, is_kept=False)
+        assert window.last_number == 1
+        assert [each.number for each in turn_logs.since("main", session, 0, 10, window=window)] == [1]
     assert turn_logs.newest("main", "held") == 1
     assert turn_logs.newest("main", "other") is None
 
