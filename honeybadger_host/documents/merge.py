@@ -22,20 +22,19 @@ from honeybadger_host.journal.line_hunks import Hunk, alike, hunks_between, line
 
 # The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
+_SIGNED: Final = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"
 
 _HEADINGS: Final = re.compile(rb"^## ", re.MULTILINE)
 # A note: its heading, its item, lines indented below it, and why it was archived.
 _NOTE: Final = re.compile(
-    rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)[^\S\n]*"
+    _SIGNED + rb"[^\S\n]*"
     rb"(?:\n- [^\n]*(?:\n(?:[^\S\n]*\n)*  [^\n]*\S[^\n]*)*(?:\n> Archived [^\n]*)?)?(?:\n|\Z)"
 )
 # A note of one line with blank lines below it, as nearly all are: 5,000 of them take 8 ms, line by line 45.
-_SIMPLE: Final = re.compile(rb"(## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)[^\S\n]*\n- [^\n]*\n)(\n*)")
+_SIMPLE: Final = re.compile(rb"(" + _SIGNED + rb"[^\S\n]*\n- [^\n]*\n)(\n*)")
 
 # The beginning of a note as formatters of Markdown lay it out: a blank line below the heading, another bullet.
-_LAID_OUT: Final = re.compile(
-    rb"^(## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\))[^\S\n]*\n(?!- \S)(?:[^\S\n]*\n)*[-*+][ \t]+", re.MULTILINE
-)
+_LAID_OUT: Final = re.compile(rb"^(" + _SIGNED + rb")[^\S\n]*\n(?!- \S)(?:[^\S\n]*\n)*[-*+][ \t]+", re.MULTILINE)
 
 
 @lru_cache(maxsize=4)  # one save asks for the same three texts again and again: 10 ms each for 1 MiB
