@@ -64,7 +64,7 @@ class Text(bytearray):
 
 
 class Extent(NamedTuple):
-    """How far a document went: its text, which is not kept for this, and the size that it had."""
+    """A document at some moment: a weak reference to its text, and the size that the text had."""
 
     text: ref[Text]
     size: int

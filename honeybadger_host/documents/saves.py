@@ -133,7 +133,7 @@ class Saves:
         return merged_as(file, found.newest, newest or b"", found.merged)
 
     def extent_of(self, file: str, signature: Signature) -> Extent | None:
-        """Return how far a document goes whose file is its newest version; None: the file must be read."""
+        """Return the extent of a document whose file is its newest version; None: the file must be read."""
         document = self._in_use.get(file)
         if document is None:
             return None

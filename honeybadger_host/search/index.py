@@ -83,7 +83,7 @@ class Index:
         max_memory_bytes: see `Corpora`.
         embedder: makes vectors of texts; None ranks by words alone and keeps existing vectors.
         read_version: returns the last good version of a broken JSON file, see `Documents.read`; None: there is none.
-        extent_of: (file, its signature) -> how far the document goes, see `Documents.extent_of`.
+        extent_of: (file, its signature) -> the extent of the document, see `Documents.extent_of`.
     """
 
     def __init__(

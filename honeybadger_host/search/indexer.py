@@ -73,7 +73,7 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: key of a note, without the number that tells equal notes apart -> how often it occurs in these.
-        extent: how far the document went when its end was read; None: it is not known.
+        extent: of the document when its end was read; None: it is not known.
         last: digest -> number of the document, for the last note and the text below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """

@@ -33,7 +33,7 @@ class GroupText:
         size: bytes of the file.
         unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
         edited: notes that a person changed, see `NoteBook`.
-        extent: how far the document went; None: it is not known.
+        extent: of the document; None: it is not known.
     """
 
     file: str
@@ -55,7 +55,7 @@ class GroupText:
 
     @cached_property
     def ascii_characters(self) -> int:
-        """How many of `clean` are ASCII."""
+        """Number of ASCII characters in `clean`."""
         return ascii_length(self.clean)
 
     @cached_property
@@ -91,7 +91,7 @@ class GroupText:
 
     @cached_property
     def edited_as(self) -> Callable[[Callable[[str], tuple[str, str]]], Mapping[tuple[str, str], EditedBy]]:
-        """How a note is read -> `edited` by what that returns. Kept: reading 5,500 notes takes 40 ms."""
+        """A function: how to read a note -> `edited` by what it reads. It keeps one result: 5,500 notes take 40 ms."""
         return lru_cache(maxsize=1)(lambda read: {read(note): edited for note, edited in self.edited.items()})
 
     @cached_property
@@ -123,7 +123,7 @@ class GroupFiles:
         kept: keeps their texts.
         edited_notes: the authors of edited notes; None: all notes are their signers'.
         view: (file, its bytes, its signature) -> the bytes that readers get, see `Documents.view`.
-        extent_of: (file, its signature) -> how far the document goes, see `Documents.extent_of`.
+        extent_of: (file, its signature) -> the extent of the document, see `Documents.extent_of`.
     """
 
     def __init__(
