@@ -167,17 +167,15 @@ def backup(
 
     folder = with_files(home_of(home))
     with patience(f"packing {folder}"):
-        manifest, left_out = back_up(folder, file.absolute(), now=datetime.now(UTC))
-    journal = manifest.journal
+        packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
+    size = file.stat().st_size
     if as_json:
-        known = {"file": str(file), "bytes": file.stat().st_size, "files": len(manifest.files)}
-        print_json({**known, "journal": None if journal is None else journal.seq, "left_out": left_out})
+        told = {"file": str(file), "bytes": size, "files": packed.files, "journal": packed.seq}
+        print_json({**told, "left_out": packed.left_out})
         return
-    print_some("left out", left_out)
-    print(
-        f"{file}: {count_of(len(manifest.files), 'file')}, "
-        f"{'no journal yet' if journal is None else f'journal at {journal.seq}'}, {file.stat().st_size} bytes"
-    )
+    print_some("left out", packed.left_out)
+    journal = "no journal yet" if packed.seq is None else f"journal at {packed.seq}"
+    print(f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes")
 
 
 @app.command()
@@ -194,16 +192,16 @@ def restore(
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(f"restoring {folder}"):
-        manifest, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
+        manifest, files, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     with patience(f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
     if as_json:
-        known = {"home": str(folder), "files": len(manifest.files), "made_at": manifest.made_at}
+        known = {"home": str(folder), "files": files, "made_at": manifest.made_at}
         print_json({**known, "aside": aside and str(aside), "problems": [finding.message for finding in problems]})
         raise SystemExit(1 if problems else 0)
     if aside is not None:
         print(f"what was there is in {aside}")
-    print(f"{folder}: {count_of(len(manifest.files), 'file')} as of {manifest.made_at}, by version {manifest.version}")
+    print(f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}")
     for finding in problems:
         print_finding(finding)
     if problems:

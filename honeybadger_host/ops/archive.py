@@ -14,20 +14,26 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
-import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from honeybadger_host.errors import HomeError, HostError, NotFound, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, HomeLock, holder_bytes
-from honeybadger_host.files.safe_files import closing_fd, open_new, printable, replace, sync_folder
+from honeybadger_host.files.safe_files import (
+    FILE_MODE,
+    make_folders,
+    open_new,
+    printable,
+    replace,
+    sync_all,
+    sync_folder,
+)
 
 FORMAT: Final = 1
-MAX_DEPTH: Final = 64  # folders within each other
 _MAX_RATIO: Final = 250  # of unpacked to packed bytes; see `most_unpacked`
 _ALWAYS_ALLOWED_BYTES: Final = 64 << 20
 MANIFEST: Final = "manifest.json"
@@ -86,45 +92,28 @@ def packing(archive: Path) -> Iterator[tarfile.TarFile]:
         os.fsync(file.fileno())
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Place(BaseModel):
+    """The owner and the mode of the home folder. The owner is the user that the host ran as."""
 
-
-class Place(_Model):
-    """A file or folder of a home, with its owner and mode.
-
-    Args:
-        name: relative to the home folder; "." is the home folder itself.
-    """
-
-    name: str
     mode: int = Field(ge=0, le=0o777)
     uid: int = Field(ge=0)
     gid: int = Field(ge=0)
 
 
-class StoredFile(Place):
-    size: int = Field(ge=0)
-    sha256: str
-    mtime_ns: int
-
-
-class StoredJournal(_Model):
+class StoredJournal(BaseModel):
     """The identity of a journal, and its last change."""
 
     identity: str
     seq: int
 
 
-class Manifest(_Model):
+class Manifest(BaseModel):
     """The manifest: the last member of an archive.
 
     Args:
         version: version of the host that made it.
         made_at: UTC, RFC 3339.
-        home: its owner is the user that the host ran as.
         journal: None if the home had none yet.
-        folders: parents first.
     """
 
     format: int
@@ -132,48 +121,42 @@ class Manifest(_Model):
     made_at: str
     home: Place
     journal: StoredJournal | None
-    folders: tuple[Place, ...]
-    files: tuple[StoredFile, ...]
 
 
-def unpack(archive: Path, to: Path) -> Manifest:
-    """Unpack an archive into an empty folder; return its manifest after comparing every byte with it.
+class Restored(NamedTuple):
+    """The report of a restore.
 
-    Raises HostError, OSError.
+    Args:
+        files: how many were restored.
+        aside: the folder that the home's earlier files were moved to; None: there were none.
     """
-    seen: dict[str, tuple[int, str] | None] = {}
-    data = b""
+
+    manifest: Manifest
+    files: int
+    aside: Path | None
+
+
+def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo]]:
+    """Unpack a backup into an empty folder; return its manifest and the other members. Raises HostError, OSError."""
     try:
-        for name, content in members(archive):
-            if name in seen or MANIFEST in seen:
-                raise ArchiveDamaged(archive, f"{printable(name)} is in it twice, or comes after the end")
-            if name == MANIFEST and content is not None:
-                data, seen[name] = content.read(), None
-                continue
-            if not _is_of_home(name, seen):
-                raise ArchiveDamaged(archive, f"{printable(name)} is not a name of a home")
-            seen[name] = _unpacked(content, to / name)
+        unpacked = unpack(archive, to, _is_of_home)
+        data = (to / MANIFEST).read_bytes()
+        (to / MANIFEST).unlink()
+        manifest = Manifest.model_validate_json(data)
+    except FileNotFoundError:
+        raise ArchiveDamaged(archive, f"it has no {MANIFEST}") from None
+    except ValidationError:
+        raise ArchiveDamaged(archive, f"its {MANIFEST} cannot be read, or is of a later version") from None
     except BROKEN as error:
         raise ArchiveDamaged(archive, str(error)) from None
-    if MANIFEST not in seen:
-        raise ArchiveDamaged(archive, f"it has no {MANIFEST} at its end")
-    try:
-        manifest = Manifest.model_validate(orjson.loads(data))
-    except (orjson.JSONDecodeError, ValidationError):
-        raise ArchiveDamaged(archive, f"its {MANIFEST} cannot be read, or is of a later version") from None
     if manifest.format != FORMAT:
         raise HostError(
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
         )
-    expected: dict[str, tuple[int, str] | None] = {MANIFEST: None}
-    expected |= {folder.name: None for folder in manifest.folders}
-    expected |= {file.name: (file.size, file.sha256) for file in manifest.files}
-    for name in sorted(expected.keys() | seen.keys()):
-        if name not in seen or name not in expected or seen[name] != expected[name]:
-            raise ArchiveDamaged(archive, f"{printable(name)} is not what its {MANIFEST} says")
-    if manifest.journal is not None and JOURNAL_FILE not in seen:
+    members = [member for member in unpacked if member.name != MANIFEST]
+    if manifest.journal is not None and JOURNAL_FILE not in {member.name for member in members}:
         raise ArchiveDamaged(archive, f"{JOURNAL_FILE} is missing")
-    return manifest
+    return manifest, members
 
 
 def most_unpacked(packed: int) -> int:
@@ -181,21 +164,43 @@ def most_unpacked(packed: int) -> int:
     return max(_ALWAYS_ALLOWED_BYTES, packed * _MAX_RATIO)
 
 
-def members(archive: Path, max_bytes: int = sys.maxsize) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Yield the name and the content of each member; a folder has no content.
+def unpack(
+    archive: Path, to: Path, is_known: Callable[[str], bool], max_bytes: int = sys.maxsize
+) -> list[tarfile.TarInfo]:
+    """Unpack a gzipped tar into an empty folder, with this user's own files and folders only; return its members.
 
     Args:
+        is_known: whether the archive may have a member of this name.
         max_bytes: that it may unpack to.
     Raises HostError if it unpacks to more. Raises OSError, `BROKEN`.
     """
+    unpacked: list[tarfile.TarInfo] = []
     with _Unzipped(archive, max_bytes) as unzipped:
         with tarfile.open(fileobj=unzipped, mode="r|") as tar:
             for member in tar:
+                name = printable(member.name)
                 if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-                    raise tarfile.TarError(f"{printable(member.name)} is neither a file nor a folder")
-                yield member.name, tar.extractfile(member)
+                    raise tarfile.TarError(f"{name} is neither a file nor a folder")
+                if not is_known(member.name):
+                    raise tarfile.TarError(f"{name} is not a name of it")
+                try:
+                    _write(tar.extractfile(member), to / member.name)
+                except (FileExistsError, NotADirectoryError):
+                    raise tarfile.TarError(f"{name} is in it twice, or is a file and a folder") from None
+                unpacked.append(member)
         while unzipped.read(1 << 20):
             pass  # gzip checks its checksum at the end
+    return unpacked
+
+
+def _write(content: IO[bytes] | None, target: Path) -> None:
+    """Make a folder, or a file with its content."""
+    if content is None:
+        make_folders(target)
+        return
+    make_folders(target.parent)
+    with open(open_new(target), "wb") as out:
+        shutil.copyfileobj(content, out)
 
 
 class _Unzipped(gzip.GzipFile):
@@ -216,22 +221,11 @@ class _Unzipped(gzip.GzipFile):
         return data
 
 
-def _is_of_home(name: str, seen: Mapping[str, object]) -> bool:
-    """Return whether a backup may have this name: it is in a folder that came before, and leads nowhere else."""
+def _is_of_home(name: str) -> bool:
+    """Return whether a backup may have a member of this name: one of a home, that leads nowhere else."""
     parts = name.split("/")
-    parent = "/".join(parts[:-1])
     is_inside = parts[0] in PARTS and not any(part in ("", ".", "..") or "\0" in part for part in parts)
-    has_parent = not parent or (parent in seen and seen[parent] is None)
-    return is_inside and has_parent and (name not in NOT_COPIED or name == JOURNAL_FILE)
-
-
-def _unpacked(content: IO[bytes] | None, target: Path) -> tuple[int, str] | None:
-    """Write a member to `target`; return its size and its digest, None of a folder."""
-    if content is None:
-        target.mkdir(mode=0o700)
-        return None
-    with open(open_new(target), "wb") as out:
-        return size_and_digest(content, out.write)
+    return name == MANIFEST or (is_inside and (name not in NOT_COPIED or name == JOURNAL_FILE))
 
 
 def size_and_digest(content: IO[bytes], write: Callable[[bytes], object]) -> tuple[int, str]:
@@ -245,14 +239,12 @@ def size_and_digest(content: IO[bytes], write: Callable[[bytes], object]) -> tup
     return size, digest.hexdigest()
 
 
-def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> tuple[Manifest, Path | None]:
+def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
     """Make a home from a backup after checking every byte of it. The journal keeps its identity.
 
     Args:
         home: made if missing; must not have files of a home.
         is_forced: move existing files into a folder next to them.
-    Returns:
-        The manifest, and the folder that the home's earlier files were moved to; None: there were none.
     Raises:
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
@@ -278,45 +270,45 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
             staging = home / f".restore-{os.getpid()}"
             staging.mkdir(mode=0o700)
             stack.callback(shutil.rmtree, staging, ignore_errors=True)
-            manifest = unpack(archive, staging)
+            manifest, members = open_backup(archive, staging)
             if is_new:
-                _give(home, manifest.home)
-            _finish(manifest, staging, home.stat())
+                _give(home, manifest.home.uid, manifest.home.gid, manifest.home.mode)
+            _finish(manifest, members, staging, home.stat())
             _exchange(home, staging, aside)
             sync_folder(home)
         except OSError as error:
             raise HostError(
                 f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
             ) from None
-    if taken:
-        return manifest, aside
-    shutil.rmtree(aside)  # it has empty folders at most
-    return manifest, None
+    if not taken:
+        shutil.rmtree(aside)  # it has empty folders at most
+    files = sum(member.isreg() for member in members)
+    return Restored(manifest, files, aside if taken else None)
 
 
-def _finish(manifest: Manifest, staging: Path, home: os.stat_result) -> None:
+def _finish(manifest: Manifest, members: Sequence[tarfile.TarInfo], staging: Path, home: os.stat_result) -> None:
     """Give unpacked files their owners, modes and times, and make them durable. Raises OSError.
 
     Files of the former host's user get the owner of the home.
     """
     if manifest.journal is not None:
         replace(staging / LOCK_FILE, holder_bytes(manifest.journal.identity))
-        _give(staging / LOCK_FILE, Place(name=LOCK_FILE, mode=0o600, uid=home.st_uid, gid=home.st_gid))
-    for place in (*manifest.files, *reversed(manifest.folders)):
-        path = staging / place.name
-        is_host = place.uid == manifest.home.uid
-        _give(path, place.model_copy(update={"uid": home.st_uid, "gid": home.st_gid}) if is_host else place)
-        if isinstance(place, StoredFile):
-            os.utime(path, ns=(place.mtime_ns, place.mtime_ns))
-        with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
-            os.fsync(fd)
+        _give(staging / LOCK_FILE, home.st_uid, home.st_gid, FILE_MODE)
+    for member in reversed(members):  # what is in a folder comes before it
+        path = staging / member.name
+        if member.uid == manifest.home.uid:
+            _give(path, home.st_uid, home.st_gid, member.mode)
+        else:
+            _give(path, member.uid, member.gid, member.mode)
+        os.utime(path, (member.mtime, member.mtime))
+    sync_all((staging / member.name for member in members), staging)
 
 
-def _give(path: Path, place: Place) -> None:
+def _give(path: Path, uid: int, gid: int, mode: int) -> None:
     """Set the owner, which only root can, and the mode. Raises OSError."""
     if os.geteuid() == 0:
-        os.chown(path, place.uid, place.gid)
-    path.chmod(place.mode)
+        os.chown(path, uid, gid)
+    path.chmod(mode & 0o777)
 
 
 def _exchange(home: Path, staging: Path, aside: Path) -> None:

@@ -6,35 +6,31 @@ journal last. In the copied journal, the marks of written files are those from b
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
+import shutil
 import stat
 import tarfile
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final
-
-import orjson
+from typing import IO, Final, NamedTuple
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
 from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError, JournalError
 from honeybadger_host.files.home import JOURNAL_FILE, read_holder
-from honeybadger_host.files.safe_files import NotRegular, closing_fd, kind_of, open_folder, open_plain, printable
+from honeybadger_host.files.safe_files import NotRegular, closing_fd, open_folder, open_plain, printable
 from honeybadger_host.journal.opening import BEFORE, copy_journal, read_position
 from honeybadger_host.journal.schema import Marks
 from honeybadger_host.ops.archive import (
     FORMAT,
     MANIFEST,
-    MAX_DEPTH,
     NOT_COPIED,
     PARTS,
     Manifest,
     Place,
-    StoredFile,
     StoredJournal,
     appearing,
     packing,
@@ -46,13 +42,25 @@ _IPC: Final = "data/ipc"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
-def back_up(home: Path, target: Path, *, now: datetime) -> tuple[Manifest, list[str]]:
+class Packed(NamedTuple):
+    """The report of a backup.
+
+    Args:
+        files: how many are in it.
+        seq: number of the last change in it; None: the home has no journal yet.
+        left_out: the files that are not in it, each with the reason.
+    """
+
+    files: int
+    seq: int | None
+    left_out: Sequence[str]
+
+
+def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     """Pack a home into a new file (0600). On an error there is no file.
 
     Every request that was sent before the call is in it: done, waiting, or as a dead letter.
 
-    Returns:
-        Its manifest, and the files that were left out, each with the reason.
     Raises:
         HomeError: it is not a home.
         JournalError: the journal is missing or damaged.
@@ -77,40 +85,30 @@ def back_up(home: Path, target: Path, *, now: datetime) -> tuple[Manifest, list[
             copy = archive.with_name("journal.db")
             held = copy_journal(home / JOURNAL_FILE, copy, marks=marks)
             journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
-            with closing_fd(open_plain(copy)[0]) as fd:
-                packer.add_bytes_of(fd, JOURNAL_FILE, (home / JOURNAL_FILE).stat())
-        manifest = Manifest(
-            format=FORMAT,
-            version=__version__,
-            made_at=time_stamp(now),
-            home=_place(".", home.stat()),
-            journal=journal,
-            folders=tuple(packer.folders),
-            files=tuple(packer.files),
-        )
-        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        packer.put(Place(name=MANIFEST, mode=0o600, uid=0, gid=0), 0, len(data), io.BytesIO(data))
-    return manifest, packer.left_out
+            with open(copy, "rb") as file:
+                packer.add_file(file, JOURNAL_FILE, (home / JOURNAL_FILE).stat())
+        status = home.stat()
+        place = Place(mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid)
+        made_at = time_stamp(now)
+        manifest = Manifest(format=FORMAT, version=__version__, made_at=made_at, home=place, journal=journal)
+        info = tarfile.TarInfo(MANIFEST)
+        data = manifest.model_dump_json(indent=2).encode()
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return Packed(packer.files, None if journal is None else journal.seq, packer.left_out)
 
 
-class _Unreadable(HostError):
-    def __init__(self, name: str, error: OSError) -> None:
-        super().__init__(f"cannot read {name}: {error.strerror}; there is no backup without it")
-
-
-@dataclass(slots=True)
 class _Packer:
-    """Packs files and lists them for the manifest.
+    """Packs files and folders.
 
     Args:
         scratch: folder for temporary files.
     """
 
-    tar: tarfile.TarFile
-    scratch: Path
-    folders: list[Place] = field(default_factory=list)
-    files: list[StoredFile] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    def __init__(self, tar: tarfile.TarFile, scratch: Path) -> None:
+        self._tar, self._scratch = tar, scratch
+        self.files = 0
+        self.left_out: list[str] = []
 
     def add_home(self, home: Path) -> None:
         """Add Honeybadger's files of a home, except for the journal."""
@@ -119,12 +117,7 @@ class _Packer:
                 self._add(part, part, parent)
 
     def _add_folder(self, name: str, fd: int) -> None:
-        status = os.fstat(fd)
-        self.folders.append(_place(name, status))
-        self.put(self.folders[-1], status.st_mtime)
-        if name.count("/") >= MAX_DEPTH:
-            self.left_out.append(f"{name}/*: too deep")
-            return
+        self._tar.addfile(_member(name, os.fstat(fd)))
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
             child = f"{name}/{entry}"
             is_temporary = entry.startswith(".") and entry.endswith(".tmp")
@@ -134,66 +127,43 @@ class _Packer:
 
     def _add(self, name: str, entry: str, folder: int) -> None:
         """Add a member of a folder. An unreadable file of an inbox is left out: no agent can stop a backup."""
+        may_be_link = name in PARTS or (name.startswith("groups/") and name.count("/") == 1)  # decision 025
+        is_of_agent = name.startswith(f"{_IPC}/")
         try:
-            name.encode()
-            may_be_link = name in PARTS or (name.startswith("groups/") and name.count("/") == 1)  # decision 025
-            mode = os.stat(entry, dir_fd=folder, follow_symlinks=may_be_link).st_mode
-            if stat.S_ISDIR(mode):
+            if stat.S_ISDIR(os.stat(entry, dir_fd=folder, follow_symlinks=may_be_link).st_mode):
                 fd = os.open(entry, _FOLDER, dir_fd=folder) if may_be_link else open_folder(entry, within=folder)
-            elif stat.S_ISREG(mode):
-                fd, status = open_plain(entry, within=folder)
             else:
-                self.left_out.append(f"{printable(name)}: {kind_of(mode)}")
-                return
-        except UnicodeEncodeError:
-            self.left_out.append(f"{printable(name)}: its name is not UTF-8")
-            return
+                fd, _ = open_plain(entry, within=folder)
         except FileNotFoundError:
             return  # a request that was served meanwhile is in the journal
         except NotRegular as error:
             self.left_out.append(f"{printable(name)}: {error}")
             return
         except OSError as error:
-            if not name.startswith(f"{_IPC}/"):
-                raise _Unreadable(name, error) from None
+            if not is_of_agent:
+                raise HostError(f"cannot read {name}: {error.strerror}; there is no backup without it") from None
             self.left_out.append(f"{printable(name)}: {error.strerror}")
             return
-        with closing_fd(fd):
-            if stat.S_ISDIR(mode):
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            with closing_fd(fd):
                 self._add_folder(name, fd)
-            elif name.startswith(f"{_IPC}/") and status.st_size > MAX_REQUEST_BYTES:
+            return
+        with open(fd, "rb") as file:
+            if is_of_agent and status.st_size > MAX_REQUEST_BYTES:
                 self.left_out.append(f"{printable(name)}: too large for a request")
             else:
-                self.add_bytes_of(fd, name, status)
+                self.add_file(file, name, status)
 
-    def add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
-        """Add the bytes of an open file, up to its size at the beginning: it may be growing."""
-        digest = hashlib.sha256()
-        with tempfile.TemporaryFile(dir=self.scratch) as spooled:
-            left = os.fstat(fd).st_size
-            while left > 0:
-                try:
-                    data = os.read(fd, min(left, 1 << 20))
-                except OSError as error:
-                    raise _Unreadable(name, error) from None
-                if not data:
-                    break  # it was truncated meanwhile
-                digest.update(data)
-                spooled.write(data)
-                left -= len(data)
-            size = spooled.tell()
-            spooled.seek(0)
-            place = _place(name, status)
-            self.put(place, status.st_mtime, size, spooled)
-        self.files.append(
-            StoredFile(**place.model_dump(), size=size, sha256=digest.hexdigest(), mtime_ns=status.st_mtime_ns)
-        )
-
-    def put(self, place: Place, mtime: float, size: int = 0, content: IO[bytes] | None = None) -> None:
-        info = tarfile.TarInfo(place.name)
-        info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
-        info.size, info.mode, info.uid, info.gid, info.mtime = size, place.mode, place.uid, place.gid, int(mtime)
-        self.tar.addfile(info, content)
+    def add_file(self, file: IO[bytes], name: str, status: os.stat_result) -> None:
+        """Add a file, which may grow or shrink meanwhile."""
+        member = _member(name, status)
+        with tempfile.TemporaryFile(dir=self._scratch) as copy:
+            shutil.copyfileobj(file, copy)
+            member.size = copy.tell()
+            copy.seek(0)
+            self._tar.addfile(member, copy)
+        self.files += 1
 
 
 def _is_used(name: str) -> bool:
@@ -212,5 +182,9 @@ def _is_used(name: str) -> bool:
             return all(map(NAME.fullmatch, names))
 
 
-def _place(name: str, status: os.stat_result) -> Place:
-    return Place(name=name, mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid)
+def _member(name: str, status: os.stat_result) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type = tarfile.DIRTYPE if stat.S_ISDIR(status.st_mode) else tarfile.REGTYPE
+    member.mode, member.mtime = stat.S_IMODE(status.st_mode) & 0o777, status.st_mtime
+    member.uid, member.gid = status.st_uid, status.st_gid
+    return member

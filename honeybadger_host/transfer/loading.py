@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import orjson
 
@@ -23,7 +22,7 @@ from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, read_holder, single_files_of
-from honeybadger_host.files.safe_files import make_folders, open_new, sync_all
+from honeybadger_host.files.safe_files import make_folders, sync_all
 from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting, read_tombstones
 from honeybadger_host.journal.journal import Journal
@@ -31,7 +30,7 @@ from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import BROKEN, MAX_DEPTH, members, most_unpacked, size_and_digest
+from honeybadger_host.ops.archive import BROKEN, most_unpacked, size_and_digest, unpack
 from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -125,8 +124,7 @@ def _unpack(archive: Path, to: Path) -> None:
     Raises HostError.
     """
     try:
-        for name, content in members(archive, most_unpacked(archive.stat().st_size)):
-            _unpack_one(name, content, to)
+        unpack(archive, to, _is_of_export, most_unpacked(archive.stat().st_size))
     except FileNotFoundError:
         raise HostError(f"there is no {archive}") from None
     except BROKEN as error:
@@ -135,20 +133,9 @@ def _unpack(archive: Path, to: Path) -> None:
         raise HostError(f"cannot unpack {archive}: {error.strerror}; nothing was changed") from None
 
 
-def _unpack_one(name: str, content: IO[bytes] | None, to: Path) -> None:
+def _is_of_export(name: str) -> bool:
     first, *rest = name.split("/")
-    is_known = (first in (MANIFEST, *LISTS) and not rest) or first == CONTENT
-    if not is_known or len(rest) > MAX_DEPTH or not all(map(is_plain, rest)):
-        raise ExportDamaged(f"{name!a} is not a name of an export")
-    target = to / name
-    if content is None:
-        make_folders(target)
-        return
-    make_folders(target.parent)
-    if os.path.lexists(target):
-        raise ExportDamaged(f"{name!a} is in it twice")
-    with open(open_new(target), "wb") as out:
-        shutil.copyfileobj(content, out)
+    return (first in (MANIFEST, *LISTS) and not rest) or (first == CONTENT and all(map(is_plain, rest)))
 
 
 @contextmanager

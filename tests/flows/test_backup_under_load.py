@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.journal.opening import read_position
-from honeybadger_host.ops.archive import unpack
+from honeybadger_host.ops.archive import open_backup
 from tests.commands import cli_error
 from tests.conftest import HostFactory
 from tests.crash.story import BOXES, Story, producing
@@ -44,7 +44,7 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
             assert packed.returncode == 0, packed.stderr
             seq_after = read_position(home / "data/journal.db")
             (tmp_path / f"unpacked-{number}").mkdir()
-            manifest = unpack(archive, tmp_path / f"unpacked-{number}")
+            manifest, _ = open_backup(archive, tmp_path / f"unpacked-{number}")
             assert manifest.journal is not None
             if (
                 manifest.journal.seq > seq_before.committed_seq
