@@ -202,7 +202,7 @@ ROWS: Final[dict[str, list[str]]] = {
     "RB11 recall, fallback, delta, injection": [
         "flows/test_recall.py::test_after_a_kill_everything_is_found_without_the_index",
         "host/memory/test_injection_ledger.py::test_an_entry_is_in_view_like_its_turn",
-        "host/handlers/test_recalled_talk.py::test_a_recollection_stays_as_long_as_its_message",
+        "flows/test_recall.py::test_relevant_memories_appear_and_stay_with_their_turn",
         "host/context/test_text.py::test_everything_stands_in_the_seeds_order",
     ],
     "RB12 recall can be switched off": [
@@ -321,7 +321,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_session_handlers.py::test_an_update_changes_what_it_names_and_nothing_else",
         "host/handlers/test_session_handlers.py::test_a_deleted_document_does_not_come_back",
         "host/handlers/test_session_handlers.py::test_sessions_are_listed_newest_first",
-        "host/handlers/test_session_handlers.py::test_a_persons_edit_of_the_file_counts",
+        "flows/test_damaged_sessions.py::test_a_wrong_member_waits_for_whoever_mends_it",
     ],
     "CM3 compaction: both triggers, repeated until under the limits": [
         "host/memory/test_compaction.py::test_fifty_messages_stay_and_one_more_leaves_thirty",
@@ -343,7 +343,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_session_handlers.py::test_a_long_conversation_is_the_same_in_any_batches",
     ],
     "CM5 a corrupt file is named, the last good version used": [
-        "host/handlers/test_session_handlers.py::test_a_damaged_files_last_good_version_is_served",
+        "host/documents/test_json_saves.py::test_a_broken_json_file_serves_its_last_version",
         "flows/test_damaged_sessions.py::test_a_wrong_member_waits_for_whoever_mends_it",
     ],
     "CM6 load and save about 1 ms, compaction under 10 ms": [

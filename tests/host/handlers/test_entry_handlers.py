@@ -79,18 +79,6 @@ def test_saving_a_known_text_reinforces_its_entry(room: Room) -> None:
     assert room.change("save_memory", content="User prefers dark mode", category="look")["reinforced"] == 0
 
 
-def test_the_old_text_of_an_edited_entry_is_new(room: Room) -> None:
-    first = room.change("save_memory", content="tea")
-    put(room, f"general/{first['id']}.json", content="coffee", mood="good")
-    assert room.ask("get_memory", id=first["id"])["content"] == "coffee"
-    second = room.change("save_memory", content="tea")
-    assert second["id"] != first["id"]
-    assert (second["reinforced"], len(files(room))) == (0, 2)
-    assert room.change("save_memory", content="tea")["id"] == second["id"]
-    (memory(room) / f"general/{first['id']}.json").unlink()
-    assert room.change("save_memory", content="tea")["reinforced"] == 2
-
-
 def test_a_known_text_is_found_under_any_id(room: Room) -> None:
     path = put(room, "drinks/mine.json", content="Tea", note="by hand")
     room.index.read_all("main")

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, Refusal
 from honeybadger_host.documents.merge import as_written
 from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler
-from honeybadger_host.journal.changes import Added, NotesRevised, fingerprint
+from honeybadger_host.journal.changes import NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, watermark_file
@@ -28,13 +27,6 @@ def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- notes
-
-
-def test_a_note_is_signed_with_the_senders_folder(room: Room) -> None:
-    outcome = room.decide("update_memory", "mallory", content="x", section="Facts (alice, 2020-01-01 00:00)")
-    (change,) = outcome.changes
-    assert change == Added.of("note", "main", change.data)
-    assert change.data.startswith(b"\n## Facts (alice, 2020-01-01 00:00) (mallory, 2026-11-21 06:05)\n")
 
 
 _OLD = b"## Old (bee, 2026-01-01 00:00)\n- x\n"
@@ -99,16 +91,6 @@ def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
     assert result["persona"] == "You are a badger.\r\n"
     assert result["summary"] == ""
     assert result["memory"].endswith("- likes tea\n")
-
-
-def test_one_bad_group_file_leaves_the_others_readable(room: Room) -> None:
-    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.")
-    (room.home / "groups/main/MEMORY.md").symlink_to("/etc/passwd")
-    with capture_logs() as logs:
-        result = room.ask("read_group_files")
-    assert (result["persona"], result["memory"]) == ("You are a badger.", None)
-    assert [(problem["file"], problem["message"][:9]) for problem in result["problems"]] == [("MEMORY.md", "is a link")]
-    assert [(line["event"], line["file"]) for line in logs] == [("group_file.refused", "groups/main/MEMORY.md")]
 
 
 # ---------------------------------------------------------------------------------------------------------------- turns

@@ -56,24 +56,6 @@ def test_groups_are_listed_in_numbers(room: Room) -> None:
     assert (row["group"], row["notes"], row["waiting"]) == ("main", 1, 0)
 
 
-def test_accepted_operations_are_applied_and_struck_ones_not(room: Room) -> None:
-    propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey."))
-    (row,) = listed(room)
-    assert (row["id"], row["waiting"], row["operations"]) == ("dream-1", 2, [])
-    (shown,) = listed(room, proposal="dream-1")
-    assert [each["result"] for each in shown["operations"]] == ["The key is below the mat.", "The cat is grey."]
-    struck = room.change("decide_proposal", "operator", proposal="dream-1", decision="strike", operations=[2])
-    assert struck["waiting"] == 1
-    done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")
-    assert (done["applied"], done["waiting"]) == (1, 0)
-    memory = (room.home / "groups/main/MEMORY.md").read_text()
-    assert "(consolidator, " in memory
-    assert "below the mat" in memory
-    assert "grey" not in memory
-    assert listed(room) == []
-    assert len(listed(room, every=True)) == 1
-
-
 @pytest.mark.parametrize(
     ("members", "code", "says"),
     [

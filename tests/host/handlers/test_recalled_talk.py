@@ -126,36 +126,10 @@ def test_a_question_of_common_words_is_answered(room: Room) -> None:
         assert recalled(room.ask("get_context", message=message))[0] == turn
 
 
-def test_the_newest_entries_come_only_without_matches(room: Room) -> None:
-    say(room, ("user", "The weasel lives in the barn"), session="spring")
-    room.change("save_memory", content="Tea is green", category="drinks")
-    room.index.touch_folder("groups/main/memory/drinks")
-    (first,) = room.ask("get_context", message="thanks")["recalled"]
-    assert first["state"] == "newest"
-    (found,) = room.ask("get_context", message="Where does the weasel live?")["recalled"]
-    assert (found["id"], found["state"]) == ("spring#1", "new")
-
-
 def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     say(room, *(("caroline", f"The weasel did thing {number} today") for number in range(30)), session="spring")
     assert len(recalled(room.ask("get_context", message="Tell me a weasel joke"))) == 8
     assert len(recalled(room.ask("get_context", message="What did Caroline's weasel do?"))) == 30
-
-
-def test_a_recollection_stays_as_long_as_its_message(room: Room) -> None:
-    say(room, ("caroline", "The weasel lives in Lisbon"), session="spring")
-    say(room, ("user", "hello"), ("assistant", "hello"))
-    message = "Where does the weasel of Caroline live?"
-    first = room.ask("get_context", message=message)
-    assert recalled(first) == ["spring#1"]
-    assert room.ask("get_context", message=message)["system"] == first["system"]
-    say(room, ("user", message), ("assistant", "In Lisbon"))
-    later = room.ask("get_context", message="ok do it")
-    assert (recalled(later), recalled(later, "in_view")) == ([], ["spring#1"])
-    assert f"Recalled earlier in this conversation:\n- [spring#1] ({DAY}, caroline via researcher)" in later["system"]
-    assert recalled(room.ask("get_context", message=message), "in_view") == ["spring#1"]
-    say(room, *(("assistant", f"another thing {number}") for number in range(110)))
-    assert recalled(room.ask("get_context", message=message))[0] == "spring#1"
 
 
 def test_an_entry_comes_before_what_was_said(room: Room) -> None:

@@ -233,21 +233,6 @@ def test_sessions_are_listed_newest_first(room: Room) -> None:
 # -------------------------------------------------------------------------------------------------------------- people
 
 
-def test_a_persons_edit_of_the_file_counts(room: Room) -> None:
-    room.say("Hello")
-    room.change("update_session", add_facts=["a"])
-    edited = room.on_disk()
-    edited["facts"] = ["a", "edited"]
-    edited["my_note"] = 1
-    room.file.write_text(orjson.dumps(edited).decode())
-    assert room.load()["facts"] == ["a", "edited"]
-    room.say("more")
-    room.change("update_session", add_facts=["b"])
-    assert room.on_disk()["facts"] == ["a", "edited", "b"]
-    assert room.on_disk()["my_note"] == 1
-    assert room.contents() == ["Hello", "more"]
-
-
 def test_a_persons_document_repeats_no_message_of_the_log(room: Room) -> None:
     room.say("one", "two", "one")
     written = room.on_disk()
@@ -262,31 +247,3 @@ def test_a_persons_document_repeats_no_message_of_the_log(room: Room) -> None:
     assert (
         room.contents() == [entry["content"] for entry in room.on_disk()["recent_history"]] == ["two", "one", "three"]
     )
-
-
-# ------------------------------------------------------------------------------------------------------------- damaged
-
-
-@pytest.mark.parametrize("is_restarted", [True, False])
-@pytest.mark.parametrize("broken", [b"", b'{"facts": ["a",]}', b"\x00" * 500, b'{"facts": [5]}'])
-def test_a_damaged_files_last_good_version_is_served(room: Room, broken: bytes, is_restarted: bool) -> None:
-    room.say("one")
-    room.change("update_session", add_facts=["a"])
-    opened = room.on_disk()
-    room.say("two")
-    room.file.write_bytes(broken)
-    if is_restarted:
-        room.restart()
-    assert (room.load()["facts"], room.contents()) == (["a"], ["one", "two"])
-    room.change("update_session", add_facts=["b"])
-    room.say("three")
-    room.sessions.write_out_all()
-    assert room.look() == []
-    assert room.documents.saves.damaged() == [FILE]
-    assert (room.load()["facts"], room.contents()) == (["a", "b"], ["one", "two", "three"])
-    assert room.file.read_bytes() == broken
-    room.file.write_bytes(orjson.dumps({**opened, "facts": ["a", "mended"]}))
-    assert len(room.look()) == 1
-    assert room.documents.saves.damaged() == []
-    assert sorted(room.load()["facts"]) == sorted(room.on_disk()["facts"]) == ["a", "b", "mended"]
-    assert [entry["content"] for entry in room.on_disk()["recent_history"]] == ["one", "two", "three"]

@@ -86,16 +86,6 @@ def test_a_cancelled_task_says_who_cancelled_it(room: Room) -> None:
     assert room.change("cancel_task", "ann", task="read-the-news")["why"] == "by ann"
 
 
-def test_a_task_of_no_agent_waits_and_says_so(room: Room) -> None:
-    """It was shown as one that runs, and failed each time."""
-    file_of(room).parent.mkdir(parents=True)
-    file_of(room).write_bytes(orjson.dumps(DAILY | {"agent": "ghost"}))
-    why = "there is no agent 'ghost'; there are: assistant"
-    [row] = room.ask("list_tasks")["tasks"]
-    assert (row["state"], row["why"]) == ("waiting", why)
-    assert room.refused("run_task", task="read-the-news").message == why
-
-
 def test_another_groups_task_is_none_of_this_group(room: Room) -> None:
     (room.home / "groups/kitchen/tasks").mkdir(parents=True)
     (room.home / "groups/kitchen/tasks/read-the-news.json").write_bytes(orjson.dumps(DAILY))
