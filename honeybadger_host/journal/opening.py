@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from honeybadger_agent.wording import listed
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import connect_to_read, open_new, sync_folder
 from honeybadger_host.journal.folding import fold_edits
@@ -162,30 +163,16 @@ class JournalPosition(NamedTuple):
     marks: Marks
 
 
-class Checked(NamedTuple):
-    """The result of checking a journal.
-
-    Args:
-        verdict: "ok", or the first damage.
-        damaged: see `damaged_rows`.
-        last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
-    """
-
-    verdict: str
-    changes: int
-    last_at: int
-    damaged: list[str]
-
-
-def check_journal(path: Path) -> Checked:
-    """Look through a journal that a host may have open. Raises JournalError."""
+def check_journal(path: Path) -> int:
+    """Look through a journal that a host may have open; return the number of its changes. Raises JournalError."""
     with reading(path) as connection:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
-        last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
         is_old = connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION
     damaged = [] if is_old else [row for numbers in stretches(path) for row in damaged_rows(path, numbers)]
-    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]), damaged)
+    if verdict != "ok" or damaged:
+        raise JournalError(f"{path} is damaged: {listed(damaged) if damaged else verdict}")
+    return int(changes)
 
 
 def stretches(path: Path) -> list[range]:

@@ -20,7 +20,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.lock,
     home_checks.journal,
     home_checks.disk,
-    home_checks.open_files,
     home_checks.group_files,
     home_checks.entries,
     home_checks.inboxes,
