@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import os
 import shutil
 import sys
@@ -226,17 +225,6 @@ def _is_of_home(name: str) -> bool:
     parts = name.split("/")
     is_inside = parts[0] in PARTS and not any(part in ("", ".", "..") or "\0" in part for part in parts)
     return name == MANIFEST or (is_inside and (name not in NOT_COPIED or name == JOURNAL_FILE))
-
-
-def size_and_digest(content: IO[bytes], write: Callable[[bytes], object]) -> tuple[int, str]:
-    """Return the size and the SHA-256 of a content, passing its bytes to `write`."""
-    digest = hashlib.sha256()
-    size = 0
-    while data := content.read(1 << 20):
-        digest.update(data)
-        size += len(data)
-        write(data)
-    return size, digest.hexdigest()
 
 
 def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:

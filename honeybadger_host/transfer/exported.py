@@ -1,12 +1,11 @@
 """The form of an export of a group, and the checks of one that is read (docs/in-and-out.md).
 
 ```
-export.json      the group; size and digest of each of the five lists
+export.json      the group, and the digest of each of the four lists
 journal.jsonl    the changes, and the edits by people, oldest first
 receipts.jsonl   the requests that are done
 recalled.jsonl   the entries that contexts recalled
-served.jsonl     empty: contexts that were served are not exported
-files.jsonl      every file below files/: size, digest, time, and its state when the host last saw it
+files.jsonl      every file below files/: digest, time, and its state when the host last saw it
 files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl feedback.jsonl messages.jsonl
 ```
 """
@@ -14,36 +13,34 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
+from typing import IO, Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.safe_files import NotRegular, open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.journal.edits import REVISED_KINDS, Edit, is_edit, packed_line, unpacked_line
+from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, is_edit, packed_line, unpacked_line
 from honeybadger_host.journal.folding import check_lines
-from honeybadger_host.journal.line_hunks import Hunk
 from honeybadger_host.journal.reader import CHANGE_KINDS
-from honeybadger_host.journal.schema import EDIT_KINDS, Receipt, Row
+from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
 from honeybadger_host.work.task_files import TaskStates
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST: Final = "export.json"
 JOURNAL: Final = "journal.jsonl"
 RECEIPTS: Final = "receipts.jsonl"
 RECALLED: Final = "recalled.jsonl"
-SERVED: Final = "served.jsonl"  # always empty; earlier versions wrote hashes of contexts
 FILES: Final = "files.jsonl"
-LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, SERVED, FILES)
+LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, FILES)
 CONTENT: Final = "files"
-_DIGEST: Final = r"[0-9a-f]{64}"
+Digest = Annotated[str, Field(pattern=r"[0-9a-f]{64}")]
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 
 
@@ -72,28 +69,20 @@ Hex: TypeAlias = Annotated[bytes, BeforeValidator(_from_hex)]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-class ListFile(_Model):
-    size: _Number
-    sha256: Annotated[str, Field(pattern=_DIGEST)]
-
-
 class Manifest(_Model):
     """The manifest of an export.
 
     Args:
-        seq: number of the last change or edit.
         unsettled: place -> number of its oldest change that may not be in the file.
+        lists: the SHA-256 of each.
     """
 
     kind: Literal["honeybadger export"]
     format: int
     version: str
     group: Annotated[str, Field(pattern=NAME.pattern)]
-    seq: _Number
     unsettled: dict[str, _Number]
-    files: _Number
-    bytes: _Number
-    lists: dict[str, ListFile]
+    lists: dict[str, Digest]
 
 
 class SeenLine(_Model):
@@ -113,21 +102,15 @@ class FileLine(_Model):
     """One file.
 
     Args:
-        size: None: a person has removed it since the host last looked.
-        seen: `known`: unchanged since the host last looked; `kept`: also, its text was kept; None: never looked at.
+        sha256: None: a person has removed it since the host last looked.
+        mtime_ns: when it was written; of a removed file 0.
+        seen: True: unchanged since the host last looked; None: it never looked.
     """
 
     file: str
-    size: _Number | None
-    sha256: Annotated[str, Field(pattern=_DIGEST)] | None = None
-    mtime_ns: int | None = None
-    seen: Literal["kept", "known"] | SeenLine | None = None
-
-    @model_validator(mode="after")
-    def _has_digest(self) -> Self:
-        if self.size is not None and (self.sha256 is None or self.mtime_ns is None):
-            raise ValueError("it is listed without its digest")
-        return self
+    sha256: Digest | None
+    mtime_ns: int
+    seen: Literal[True] | SeenLine | None
 
 
 class RecalledLine(_Model):
@@ -147,26 +130,13 @@ class _Line(_Model):
 
 
 class _Change(_Line):
-    """A change of the host."""
+    """A change of the host, or an edit by a person."""
 
     request: str
     kind: str
     file: str
     offset: int
     data: Bytes
-
-
-class _Edit(_Line):
-    """An edit by a person; see `journal.edits.Edit`."""
-
-    event: _Number
-    kind: str
-    file: str
-    before: Hex | None
-    after: Hex | None
-    hunks: list[tuple[int, list[Bytes], list[Bytes]]] | None
-    unread: _Number = 0
-    overtaken_by: _Number = 0
 
 
 class _Receipt(_Line):
@@ -183,14 +153,8 @@ def event_line(event: Row) -> dict[str, Any]:
     place = place_of(event.file, event.group)
     if place is None:
         raise HostError(f"change {event.seq} is of {event.file}, which is not a file of {event.group}: report this")
-    line: dict[str, Any] = {"seq": event.seq, "at": event.at, "by": event.sender}
-    if not is_edit(event):
-        line |= {"request": event.request, "kind": event.kind, "file": place, "offset": event.offset}
-        return line | {"data": packed_line(event.data)}
-    told = orjson.loads(event.data)
-    line |= {"event": told["event"], "kind": event.kind, "file": place}
-    line |= {name: told[name] for name in ("before", "after", "hunks")}
-    return line | {name: told[name] for name in ("unread", "overtaken_by") if told.get(name)}
+    line = {"seq": event.seq, "at": event.at, "by": event.sender, "request": event.request, "kind": event.kind}
+    return line | {"file": place, "offset": event.offset, "data": packed_line(event.data)}
 
 
 def event_of(value: Any, group: str, shift: int) -> Row:
@@ -200,26 +164,29 @@ def event_of(value: Any, group: str, shift: int) -> Row:
         group: the group that it is loaded as.
         shift: added to its number.
     """
-    if isinstance(value, dict) and "event" in value:
-        made = checked(_Edit, value)
-        hunks = None if made.hunks is None else [Hunk(*hunk) for hunk in made.hunks]
-        overtaken_by = made.overtaken_by + shift if made.overtaken_by else 0
-        edit = Edit(made.event + shift, made.before, made.after, hunks, made.unread, overtaken_by)
-        return edit.row(made.seq + shift, made.at, group, made.by, file_of(made.file, group))
     line = checked(_Change, value)
-    if line.kind not in CHANGE_KINDS or line.kind in EDIT_KINDS:
-        raise ExportDamaged(f"change {line.seq} is of a kind this version does not know: {line.kind!a}")
     file = file_of(line.file, group)
     row = Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, line.data)
     try:
+        if is_edit(row):
+            return row._replace(data=_shifted(edit_of(row), row, shift))
         _check_data(row)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ExportDamaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
     return row
 
 
+def _shifted(edit: Edit, row: Row, shift: int) -> bytes:
+    """Return the data of an edit's row with the numbers of changes that it names."""
+    overtaken_by = edit.overtaken_by + shift if edit.overtaken_by else 0
+    moved = edit._replace(event=edit.event + shift, overtaken_by=overtaken_by)
+    return moved.row(row.seq, row.at, row.group, row.sender, row.file).data
+
+
 def _check_data(row: Row) -> None:
     """Raise an error if a host could not read the data of a change at its start."""
+    if row.kind not in CHANGE_KINDS:
+        raise ValueError("this version does not know this kind")
     if row.kind in REVISED_KINDS:
         check_lines(row)
     elif row.kind == TASK_RECORD:
@@ -259,19 +226,27 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def read_lines(folder: Path, name: str, listed: ListFile) -> Iterator[Any]:
+def read_lines(folder: Path, name: str, sha256: str) -> Iterator[Any]:
     """Yield the lines of a list, and compare its digest with the manifest at its end. Raises ExportDamaged."""
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     with open(open_file(folder / name), "rb") as file:
         while line := file.readline(MAX_PIECE_BYTES):
             digest.update(line)
-            size += len(line)
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError:
                 raise ExportDamaged(f"a line of {name} is not JSON") from None
-    if (size, digest.hexdigest()) != (listed.size, listed.sha256):
+    if digest.hexdigest() != sha256:
         raise ExportDamaged(f"{name} is not what {MANIFEST} says")
+
+
+def copied(source: IO[bytes], write: Callable[[bytes], object]) -> str:
+    """Return the SHA-256 of a content, passing its bytes to `write`."""
+    digest = hashlib.sha256()
+    while data := source.read(1 << 20):
+        digest.update(data)
+        write(data)
+    return digest.hexdigest()
 
 
 def open_file(path: Path) -> int:

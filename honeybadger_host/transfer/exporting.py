@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import orjson
 
@@ -36,7 +36,7 @@ from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.transfer import last_of, read_group, read_receipts, read_unsettled
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.ops.archive import appearing, packing, size_and_digest
+from honeybadger_host.ops.archive import appearing, packing
 from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,
@@ -46,9 +46,8 @@ from honeybadger_host.transfer.exported import (
     MANIFEST,
     RECALLED,
     RECEIPTS,
-    SERVED,
-    ListFile,
     Manifest,
+    copied,
     event_line,
     receipt_line,
 )
@@ -109,26 +108,21 @@ class _Exporter:
         make_folders(self._to / CONTENT)
         seq = self._copy_until_quiet()
         done = self._done
-        done.files, done.bytes = len(self._files), sum(copied.size for copied in self._files.values())
+        done.files, done.bytes = len(self._files), sum(held.size for held in self._files.values())
         unsettled = read_unsettled(self._journal, self._group, seq) if self._journal.exists() else {}
         lines = {
             JOURNAL: self._event_lines(seq),
             RECEIPTS: map(receipt_line, self._rows(read_receipts, seq)),
             RECALLED: self._recalled_lines(),
-            SERVED: (),
             FILES: self._file_lines(seq),
         }
+        places = ((place_of(file, self._group), first) for file, first in sorted(unsettled.items()))
         manifest = Manifest(
             kind="honeybadger export",
             format=FORMAT,
             version=__version__,
             group=self._group,
-            seq=seq,
-            unsettled={
-                place: first for file, first in sorted(unsettled.items()) if (place := place_of(file, self._group))
-            },
-            files=done.files,
-            bytes=done.bytes,
+            unsettled={place: first for place, first in places if place},
             lists={name: self._write(name, lines[name]) for name in LISTS},
         )
         data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -215,21 +209,21 @@ class _Exporter:
         make_folders(target.parent)
         target.unlink(missing_ok=True)
         with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
-            size, sha256 = size_and_digest(source, copy.write)
-        os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
+            sha256 = copied(source, copy.write)
+            size = copy.tell()
         self._files[place] = _Copied(size, sha256, status.st_mtime_ns)
 
     # ---------------------------------------------------------------------------------------------------------- lists
 
-    def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> ListFile:
-        digest, size = hashlib.sha256(), 0
+    def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> str:
+        """Write a list; return its SHA-256."""
+        digest = hashlib.sha256()
         with open(open_new(self._to / name), "wb") as file:
             for line in lines:
                 data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
                 digest.update(data)
-                size += len(data)
                 file.write(data)
-        return ListFile(size=size, sha256=digest.hexdigest())
+        return digest.hexdigest()
 
     def _rows(self, read: Callable[[Path, str, int], Iterable[RowT]], seq: int) -> Iterable[RowT]:
         """Return the rows of the group up to a change; none where no host ever ran."""
@@ -251,13 +245,12 @@ class _Exporter:
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""
         known = self._known(seq)
-        for place, copied in sorted(self._files.items()):
-            yield {"file": place, **copied._asdict()} | {
-                "seen": self._seen_as(place, copied, *known.pop(place, (None, [])))
-            }
-        for place, (seen, rows) in sorted(known.items()):
+        for place, held in sorted(self._files.items()):
+            seen = self._seen_as(place, held, *known.pop(place, (None, [])))
+            yield {"file": place, "sha256": held.sha256, "mtime_ns": held.mtime_ns, "seen": seen}
+        for place, (seen_last, rows) in sorted(known.items()):
             if not rows:
-                yield {"file": place, "size": None, "seen": _seen_line(seen)}
+                yield {"file": place, "sha256": None, "mtime_ns": 0, "seen": _seen_line(seen_last)}
 
     def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
         """Return place -> the file as the host last saw it, and the host's changes since."""
@@ -275,21 +268,20 @@ class _Exporter:
         return known
 
     def _seen_as(
-        self, place: str, copied: _Copied, seen: Seen | None, rows: Sequence[Row]
-    ) -> str | dict[str, Any] | None:
-        """Return the member `seen` of a file's line; None: no host has looked at the file."""
+        self, place: str, held: _Copied, seen: Seen | None, rows: Sequence[Row]
+    ) -> Literal[True] | dict[str, Any] | None:
+        """Return the member `seen` of a file's line; see `FileLine`."""
         if seen is None:
             return None
-        is_as_known = "known" if seen.packed is None else "kept"
-        if copied.size > MAX_BYTES:
-            return is_as_known
+        if held.size > MAX_BYTES:
+            return True
         data = (self._to / CONTENT / place).read_bytes()
         if digest_of(data) == seen.digest:
-            return is_as_known
+            return True
         if seen.packed is not None or (rows and rows[0].kind in WHOLE_KINDS):
             with suppress(ValueError):
                 if reduce(text_after, rows, seen.text or b"") == data:
-                    return is_as_known
+                    return True
         return _seen_line(seen)
 
 

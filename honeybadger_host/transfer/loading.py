@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, read_holder, single_files_of
-from honeybadger_host.files.safe_files import make_folders, sync_all
+from honeybadger_host.files.safe_files import make_folders, open_new, sync_all
 from honeybadger_host.journal.edits import Seen, digest_of, edit_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting, read_forgetting, read_tombstones
 from honeybadger_host.journal.journal import Journal
@@ -30,7 +30,7 @@ from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import BROKEN, most_unpacked, size_and_digest, unpack
+from honeybadger_host.ops.archive import BROKEN, most_unpacked, unpack
 from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -40,12 +40,12 @@ from honeybadger_host.transfer.exported import (
     MANIFEST,
     RECALLED,
     RECEIPTS,
-    SERVED,
     FileLine,
     Manifest,
     RecalledLine,
     SeenLine,
     checked,
+    copied,
     event_of,
     open_file,
     read_lines,
@@ -171,7 +171,8 @@ class _Loader:
         last = last_of(self._journal)[0]
         first = next((event.seq for event in self._events(0)), 1)
         self._shift = 0 if last < first else last
-        self._changes = 0
+        self._last = self._shift
+        self._staged: list[Path] = []
         self._forgotten = _ForgottenBefore(self._journal, {group, self._manifest.group})
 
     def check_empty(self) -> None:
@@ -190,25 +191,24 @@ class _Loader:
                     raise HostError(f"{self._group} has {found.relative_to(self._home)}; {now_what}")
 
     def check(self) -> Loaded:
-        """Read the whole export without changing anything. Raises HostError."""
-        files = sum(1 for _ in self._file_lines(to=None))
+        """Read the whole export, and stage its files. Raises HostError."""
+        for line in self._file_lines():
+            self._stage(line)
+        changes = 0
         for event in self._events(self._shift):
-            self._changes += 1
+            changes += 1
+            self._last = event.seq
             self._forgotten.look_at(event)
-            if event.seq > self._manifest.seq + self._shift:
-                raise ExportDamaged("it has changes after its last one")
-        for lines in (self._receipts(), self._lines(SERVED)):
-            for _ in lines:
-                pass
+        for _ in self._receipts():
+            pass
         self._recalled()
         plan = self._forgotten.plan(self._group)
-        return Loaded(files, self._changes, self._shift, self._manifest.group, plan)
+        return Loaded(len(self._staged), changes, self._shift, self._manifest.group, plan)
 
     def load(self) -> Loaded:
-        """Check the export, stage its files, and commit it. Raises HostError."""
+        """Check the export, and commit it. Raises HostError."""
         found = self.check()
-        lines = self._file_lines(to=self._home)
-        sync_all((staged_file(self._home, file_of(line.file, self._group)) for line in lines), self._home)
+        sync_all(self._staged, self._home)
         with closing(InjectionLedger(self._home)) as ledger:
             ledger.take_in(self._group, self._recalled())
         unsettled = {
@@ -239,56 +239,39 @@ class _Loader:
         lines = [checked(RecalledLine, value) for value in self._lines(RECALLED)]
         return [(line.session, line.entry, line.turn) for line in lines]
 
-    def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
-        """Yield the line of each file after comparing it with its digest; with `to`, stage the file below that home."""
-        count = size = 0
-        for value in self._lines(FILES):
-            line = checked(FileLine, value)
-            file = file_of(line.file, self._group)
-            if line.size is None:
-                continue
-            target = None if to is None else staged_file(to, file)
-            if target is not None:
-                make_folders(target.parent)
-            self._copy(line, target)
-            count += 1
-            size += line.size
-            yield line
-        if (count, size) != (self._manifest.files, self._manifest.bytes):
-            raise ExportDamaged(f"it has {count} files, its {MANIFEST} says {self._manifest.files}")
+    def _file_lines(self) -> Iterator[FileLine]:
+        return (checked(FileLine, value) for value in self._lines(FILES))
 
-    def _copy(self, line: FileLine, target: Path | None) -> None:
-        with ExitStack() as opened:
-            source = opened.enter_context(open(open_file(self._folder / CONTENT / line.file), "rb"))
-            out = None if target is None else opened.enter_context(open(target, "xb"))
-            found = size_and_digest(source, self._forgotten.look_into if out is None else out.write)
-            if found != (line.size, line.sha256):
+    def _stage(self, line: FileLine) -> None:
+        """Copy a file to where it is moved from later, after comparing it with its digest."""
+        target = staged_file(self._home, file_of(line.file, self._group))
+        if line.sha256 is None:
+            return
+        make_folders(target.parent)
+        with open(open_file(self._folder / CONTENT / line.file), "rb") as source, open(open_new(target), "wb") as copy:
+
+            def write(data: bytes) -> None:
+                copy.write(data)
+                self._forgotten.look_into(data)
+
+            if copied(source, write) != line.sha256:
                 raise ExportDamaged(f"{line.file!a} is not what {FILES} says")
-            if out is not None:
-                out.flush()
-                os.fchmod(out.fileno(), 0o600)
-                os.utime(out.fileno(), ns=(line.mtime_ns or 0, line.mtime_ns or 0))
+        os.utime(target, ns=(line.mtime_ns, line.mtime_ns))
+        self._staged.append(target)
 
     def _seen(self) -> Iterator[Seen]:
         """Yield people's files as the host last saw them, so that it notices later edits."""
-        seq = self._manifest.seq + self._shift
-        for value in self._lines(FILES):
-            line = checked(FileLine, value)
+        for line in self._file_lines():
             file = file_of(line.file, self._group)
             if document_group(file) is None:
                 continue
             if isinstance(line.seen, SeenLine):
                 packed = None if line.seen.text is None else zlib.compress(line.seen.text, 1)
-                yield Seen(file, seq, NEVER_SEEN, line.seen.size, line.seen.digest, packed)
-            elif line.size is not None and line.seen is not None:
-                yield self._as_it_is(line, file, seq)
-
-    def _as_it_is(self, line: FileLine, file: str, seq: int) -> Seen:
-        if line.size is not None and line.size > MAX_BYTES:
-            return Seen(file, seq, NEVER_SEEN, line.size, bytes.fromhex(line.sha256 or "")[:16], None)
-        data = staged_file(self._home, file).read_bytes()
-        packed = zlib.compress(data, 1) if line.seen == "kept" else None
-        return Seen(file, seq, NEVER_SEEN, len(data), digest_of(data), packed)
+                yield Seen(file, self._last, NEVER_SEEN, line.seen.size, line.seen.digest, packed)
+            elif line.seen:
+                data = staged_file(self._home, file).read_bytes()
+                packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
+                yield Seen(file, self._last, NEVER_SEEN, len(data), digest_of(data), packed)
 
 
 class _ForgottenBefore:

@@ -274,7 +274,7 @@ def relisted(files: dict[str, bytes], name: str, old: bytes, new: bytes) -> None
     assert old in files[name]
     files[name] = files[name].replace(old, new)
     manifest = json.loads(files["export.json"])
-    manifest["lists"][name] = {"size": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
+    manifest["lists"][name] = hashlib.sha256(files[name]).hexdigest()
     files["export.json"] = json.dumps(manifest).encode()
 
 
@@ -319,7 +319,7 @@ DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
     "changes out of order": lambda files: relisted(files, "journal.jsonl", b'"seq":2,', b'"seq":1,'),
     "a receipt without a digest": lambda files: relisted(files, "receipts.jsonl", b'"digest":"', b'"digest":"zz'),
     "a later format": lambda files: files.update(
-        {"export.json": files["export.json"].replace(b'"format": 1', b'"format": 2')}
+        {"export.json": files["export.json"].replace(b'"format": 2', b'"format": 3')}
     ),
 }
 
@@ -338,7 +338,7 @@ def test_a_damaged_or_hostile_export_changes_nothing(what: str, archive: Path, o
     bad = repacked(archive, tmp_path / "bad.tar.gz", DAMAGED.get(what, lambda files: None), HOSTILE.get(what, ()))
     result = run_cli("import", "main", bad, home=other)
     assert result.returncode == 1, result.stdout
-    assert "nothing was changed" in result.stderr or "format 2" in result.stderr
+    assert "nothing was changed" in result.stderr or "format 3" in result.stderr
     assert "Traceback" not in result.stderr
     assert tree(other) == before
     assert not (tmp_path / "out").exists()
