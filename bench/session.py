@@ -16,6 +16,7 @@ from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.files import safe_files
 from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.memory import turn_log
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, session_file, with_turns
 from honeybadger_host.memory.session_document_store import Sessions
@@ -39,6 +40,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
         log.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
         def load() -> None:
+            turn_log._kept.cache_clear()
             turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
             sessions = Sessions(
                 turn_logs,

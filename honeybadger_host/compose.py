@@ -260,7 +260,12 @@ def _memory_of(
     """Return memory and search, without the parts that run outside the pipeline."""
     kept = KeptFiles(home)
     whole_files = WholeFiles(home, projections.documents.current)
-    turn_logs = TurnLogs(home, window_turns=settings.consolidation.kept_turns, clock=time.monotonic)
+    turn_logs = TurnLogs(
+        home,
+        window_turns=settings.consolidation.kept_turns,
+        clock=time.monotonic,
+        unwritten=projections.unwritten,
+    )
     index = Index(
         home,
         home / INDEX_FILE,

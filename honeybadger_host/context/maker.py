@@ -152,10 +152,10 @@ class ContextMaker:
         if not self.settings.conversation.enabled:
             return 0, ()
         memory_window = self.settings.consolidation.memory_window
-        window = self.turn_logs.load(group, session)
+        window = self.turn_logs.window(group, session)
         after = begins_after(window.last_number, mark, memory_window)
         if memory_window and window.turns and window.turns[0].number > after + 1:
-            return after, self.turn_logs.since(group, session, after, _MAX_REPLAYED)
+            return after, self.turn_logs.since(group, session, after, _MAX_REPLAYED, window=window)
         return after, window.turns
 
     def _why_older(self, after: int, turns: Sequence[Turn]) -> str:

@@ -102,7 +102,7 @@ class Consolidations:
         uses.give_way()
         mark = uses.watermarks.read(group, session)
         begun_again = uses.documents.deletion(group, session).context_begins_after
-        window = uses.turn_logs.load(group, session, is_kept=False)
+        window = uses.turn_logs.window(group, session)
         known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS, window=window)
         after = begins_after(window.last_number, mark, uses.memory_window)
         turns = [turn for turn in known if turn.number > after]

@@ -365,7 +365,7 @@ def newest_turns(uses: PassDependencies, group: str) -> Turns:
     """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
     found: dict[tuple[str, int], Turn] = {}
     for _, session in newest_sessions(uses.home, group, _SESSIONS):
-        window = uses.turn_logs.load(group, session, is_kept=False)
+        window = uses.turn_logs.window(group, session)
         turns = uses.turn_logs.since(group, session, 0, MAX_TURNS, window=window)
         found |= {(session, turn.number): turn for turn in turns if uses.is_person(turn)}
     return found

@@ -237,6 +237,10 @@ class Projections:
         """Return whether a file lacks something that the journal has. Any thread."""
         return file in self._pending or self.documents.is_behind(file)
 
+    def unwritten(self, file: str) -> list[bytes]:
+        """Return the lines that a log lacks because it could not be written. Any thread."""
+        return [row.data for row in self._pending.get(file, ())]
+
     def end_of(self, file: str) -> int:
         """Return the offset of the next line of a log, which is made if missing. Raises WorldFailed."""
         with closing_fd(self._open(file)) as fd:

@@ -277,7 +277,7 @@ def get_history(
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetHistory = asked.payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
-        held = turn_logs.load(asked.group, asked.session).turns
+        held = turn_logs.window(asked.group, asked.session).turns
         _, turns = documents.deletion(asked.group, asked.session).left(held[0 if memory_window else -MAX_KEPT :])
         if payload.max_messages is not None:
             turns = turns[-payload.max_messages :]

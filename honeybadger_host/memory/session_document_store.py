@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +39,8 @@ from honeybadger_host.memory.session_document import (
     with_derived_of,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import Mark, turns_file
-from honeybadger_host.memory.turn_log_store import MAX_SESSIONS, TurnLogs
+from honeybadger_host.memory.turn_log import Mark, Window, turns_file
+from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
@@ -72,7 +72,7 @@ class View:
         return self.data is None and not self.document.recent_history
 
 
-@lru_cache(MAX_SESSIONS)
+@lru_cache(maxsize=1024)
 def _digest(data: bytes) -> Digest:
     return digest(parse_document(data, ""))
 
@@ -131,8 +131,8 @@ class Sessions:
     def read(self, group: str, session: str) -> View:
         """Return a document as it is now. Raises WorldFailed if its file cannot be read."""
         base, data = self._version(group, session)
-        base, behind = self._behind(group, session, base)
-        window = self._turn_logs.load(group, session)
+        window = self._turn_logs.window(group, session)
+        base, behind = self._behind(group, session, base, window)
         return View(self._folded(base, behind), data, window.skipped, window.fault)
 
     def digest(self, group: str, session: str) -> Digest:
@@ -145,9 +145,10 @@ class Sessions:
         group, session = _session_of(file)
         try:
             document = parse_document(version, session)
-            if document.turns == self._turn_logs.newest(group, session):
+            newest = self._turn_logs.newest(group, session)
+            if newest is not None and document.turns == newest:
                 return version  # without reading the log, which has just grown by the turns of this batch
-            base, behind = self._behind(group, session, document)
+            base, behind = self._behind(group, session, document, self._turn_logs.window(group, session))
         except WorldFailed:  # the log cannot be read
             return version
         return dump_document(self._folded(base, behind)) if behind else version
@@ -187,7 +188,7 @@ class Sessions:
         """Load a session for decisions about it. Raises WorldFailed."""
         if (group, session) not in self._working:
             document, data = self._version(group, session)
-            base, behind = self._behind(group, session, document)
+            base, behind = self._behind(group, session, document, self._turn_logs.window(group, session))
             self._working[group, session] = _Working(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:
@@ -330,11 +331,14 @@ class Sessions:
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
-    def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
+    def _behind(
+        self, group: str, session: str, document: SessionDocument, window: Window
+    ) -> tuple[SessionDocument, list[Turn]]:
         """Return the document with a mark that fits the log, and the turns after it."""
-        newest = self._turn_logs.load(group, session).last_number
+        newest = window.last_number
+        since = partial(self._turn_logs.since, group, session, window=window)
         if document.turns is None:  # a person wrote it
-            logged = self._turn_logs.since(group, session, 0, _MAX_BEHIND) if document.recent_history else ()
+            logged = since(0, _MAX_BEHIND) if document.recent_history else ()
             document = document.up_to(newest_known(document, logged) or self.deletion(group, session).turns)
         covered = document.turns or 0
         if covered > newest:  # the log was removed and began again
@@ -342,7 +346,7 @@ class Sessions:
         base = document if document.turns == covered else document.up_to(covered)
         if covered == newest:
             return base, []
-        behind = [*self._turn_logs.since(group, session, covered, _MAX_BEHIND)]
+        behind = [*since(covered, _MAX_BEHIND)]
         return with_left_out(base, newest - covered - _MAX_BEHIND, self.limits), behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:

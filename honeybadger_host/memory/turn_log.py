@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,14 +22,14 @@ import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import MAX_NUMBER, FeedbackKind, Role
-from honeybadger_host.files.file_cache import is_young
-from honeybadger_host.files.safe_files import Signature, closing_fd, open_plain, opened_plain
+from honeybadger_host.files.safe_files import closing_fd, open_plain, opened_plain
 from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, Time, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
 _BLOCK: Final = 64 * 1024
+_MAX_KEPT_LENGTH: Final = 2048  # bytes of a line; a longer one is parsed each time, which takes 10 us
 
 
 def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -120,6 +120,10 @@ def parse_turn(line: bytes) -> Turn:
     )
 
 
+# Each request reads the window again, and nearly all of its lines were there before. 16 MiB at most.
+_kept = lru_cache(maxsize=4096)(parse_turn)
+
+
 def data_in(line: bytes) -> str | None:
     """Return the data of a turn's line as it was sent, or None if it has none, or the data was forgotten."""
     data = orjson.loads(line).get("data")
@@ -198,26 +202,21 @@ class Window:
         turns: oldest first, without withdrawn ones.
         last_number: number of the newest turn of the log, withdrawn or not; 0 when it has none.
         skipped: number of read lines that are not turns.
-        signature: of the log when it was read; None: there is no log.
         fault: place and fault of the newest of those lines.
-        is_young: the log was written to just before it was read, see `file_cache.is_young`.
     """
 
     turns: tuple[Turn, ...]
     last_number: int
     skipped: int
-    signature: Signature | None
     fault: str = ""
-    is_young: bool = False
 
 
 def read_window(path: Path, size: int) -> Window:
     """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError, NotRegular."""
-    seen_ns = time.time_ns()
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:
-        return Window((), 0, 0, None)
+        return Window((), 0, 0)
     with closing_fd(fd):
         turns: list[Turn] = []
         marks: list[Mark] = []
@@ -232,7 +231,7 @@ def read_window(path: Path, size: int) -> Window:
                 marks.append(mark)
                 continue
             try:
-                turn = parse_turn(line)
+                turn = _kept(line) if len(line) <= _MAX_KEPT_LENGTH else parse_turn(line)
                 last = max(last, turn.number)
                 if not is_withdrawn(turn.number, marks):
                     turns.append(turn)
@@ -240,8 +239,7 @@ def read_window(path: Path, size: int) -> Window:
                 skipped += 1
                 fault = fault or f"at byte {byte}: {error}"
     turns.reverse()
-    signature = Signature.of(status)
-    return Window(tuple(turns), last, skipped, signature, fault, is_young(signature, seen_ns))
+    return Window(tuple(turns), last, skipped, fault)
 
 
 @dataclass(frozen=True, slots=True)

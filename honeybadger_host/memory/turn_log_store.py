@@ -1,4 +1,4 @@
-"""The newest turns of the sessions in use, kept in memory while their logs do not change (AM1, AB5); watermarks (AB1).
+"""The logs of all sessions, with the turns of a batch that are decided and not written (AM1, AB5); watermarks (AB1).
 
 `data/consolidated/<group>/<session>.json` is the watermark: the turns up to it are in HISTORY.md and summary.md; they
 stay in the log. Later turns are replayed, so there is no gap between a summary and the turns below it.
@@ -7,10 +7,8 @@ stay in the log. Later turns are replayed, so there is no gap between a summary 
 from __future__ import annotations
 
 import contextlib
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
@@ -22,7 +20,7 @@ import structlog
 from pydantic import Field
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.file_cache import NEVER_SEEN, KeptFiles, signature_of
+from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import NotRegular, names_in
 from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked, read_whole
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
@@ -30,6 +28,8 @@ from honeybadger_host.memory.turn_log import (
     LoggedTurn,
     Window,
     keyed_turns,
+    parse_mark,
+    parse_turn,
     read_window,
     stored_turns,
     turns_file,
@@ -38,32 +38,33 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
-IDLE_SECONDS = 3600.0  # a session that was not used for this long is dropped from memory; its log stays
-MAX_SESSIONS = 1024  # sessions in memory; above it the least recently used are dropped
-# A session used within this time is never dropped: a request between loading and decision needs it.
-_IN_USE_SECONDS: Final = 10.0
-
 
 @dataclass(slots=True)
 class _Session:
+    """A session in a batch.
+
+    Args:
+        window: as the log was when the batch began.
+        ahead: turns decided in this batch; `marked`: withdrawals and restorations of turns.
+    """
+
     window: Window
-    used: float
     ahead: list[Turn] = field(default_factory=list)
-    """Turns decided in the batch that is not committed yet."""
     marked: list[TurnsMarked] = field(default_factory=list)
-    """Withdrawals and restorations of turns that were decided in this batch."""
+
+    @property
+    def newest(self) -> int:
+        """Return the number of the newest turn, decided or written."""
+        return self.window.last_number + len(self.ahead)
 
 
 class TurnLogs:
-    """The sessions in memory.
-
-    `load` may run on any thread; `next_number`, `last_at`, `apply` and `end_batch` belong to the event loop.
+    """The logs of all sessions. For a batch see `journal.changes`; other reads may run on any thread.
 
     Args:
-        window_turns: turns kept of each session.
-        idle_seconds: a session that was not used for this long is dropped from memory.
-        max_sessions: above it the least recently used sessions are dropped.
+        window_turns: turns in the window of each session.
         clock: monotonic seconds.
+        unwritten: returns the lines that the journal has and a log lacks, because it could not be written.
     """
 
     def __init__(
@@ -72,98 +73,75 @@ class TurnLogs:
         *,
         window_turns: int,
         clock: Callable[[], float],
-        idle_seconds: float = IDLE_SECONDS,
-        max_sessions: int = MAX_SESSIONS,
+        unwritten: Callable[[str], Sequence[bytes]] = lambda file: (),
     ) -> None:
         self.home = home
         self._window_turns = window_turns
-        self._idle_seconds = idle_seconds
-        self._max_sessions = max_sessions
         self.clock = clock
-        self._lock = threading.Lock()
-        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
-        self._ahead: set[tuple[str, str]] = set()
-        """Sessions with turns that are not written yet."""
+        self._unwritten = unwritten
+        self._batch: dict[tuple[str, str], _Session] = {}
+        self._told: dict[str, str] = {}
+        """Log -> the fault in it that was logged last."""
 
-    def __len__(self) -> int:
-        return len(self._sessions)
+    # ------------------------------------------------------------------------------------------------------- one batch
 
-    def load(self, group: str, session: str, *, is_kept: bool = True) -> Window:
-        """Return the window; the log is read if it is not in memory or somebody else has changed it.
+    def load(self, group: str, session: str) -> None:
+        """Load a session for a batch. Raises WorldFailed if its log is not a plain file."""
+        if (group, session) not in self._batch:
+            self._batch[group, session] = _Session(self.window(group, session))
 
-        Args:
-            is_kept: keep the session in memory; a pass over a hundred sessions does not.
-        Raises WorldFailed if the log is not a plain file.
-        """
-        key = (group, session)
-        path = f"{self.home}/{turns_file(group, session)}"
-        with self._lock:
-            held = self._sessions.get(key)
-            if held is not None and not held.window.is_young and held.window.signature == signature_of(path):
-                self._use(key, held)
-                return held.window
-            window = self._read(group, session, self._window_turns)
-            if held is None and not is_kept:
-                return window
-            if window.skipped and (held is None or held.window.fault != window.fault):
-                file = turns_file(group, session)
-                log.warning("conversation.skipped", file=file, lines=window.skipped, newest=window.fault)
-            if held is None:
-                self._sessions[key] = held = _Session(window, 0.0)
-            held.window = window
-            self._use(key, held)
-            if len(self._sessions) > self._max_sessions:
-                self._evict()
-            return window
+    def next_number(self, group: str, session: str) -> int:
+        """Return the number of the next turn. The session must be loaded."""
+        return self._batch[group, session].newest + 1
 
-    def _use(self, key: tuple[str, str], held: _Session) -> None:
-        held.used = self.clock()
-        self._sessions.move_to_end(key)
+    def last_at(self, group: str, session: str) -> datetime | None:
+        """Return the time of the newest turn, or None if there is none. The session must be loaded."""
+        held = self._batch[group, session]
+        newest = held.ahead[-1:] or held.window.turns[-1:]
+        return newest[0].at if newest else None
+
+    def decided(self, group: str, session: str) -> Sequence[Turn]:
+        """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
+        return self._batch[group, session].ahead
+
+    def marked(self, group: str, session: str) -> Sequence[TurnsMarked]:
+        """Return the marks on turns that were decided in this batch. The session must be loaded."""
+        return self._batch[group, session].marked
+
+    def apply(self, change: Change) -> None:
+        """Note a turn, or a mark on turns, that was decided and is not written yet."""
+        if isinstance(change, TurnAdded):
+            self._batch[change.group, change.session].ahead.append(change.turn)
+        elif isinstance(change, TurnsMarked):
+            self._batch[change.group, change.session].marked.append(change)
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Drop everything: the logs have what was written."""
+        self._batch.clear()
+
+    # --------------------------------------------------------------------------------------------------------- reading
+
+    def window(self, group: str, session: str) -> Window:
+        """Return the newest turns. Raises WorldFailed if the log is not a plain file."""
+        return self._read(group, session, self._window_turns)
+
+    def newest(self, group: str, session: str) -> int | None:
+        """Return the number of the newest turn, decided or written; None: the session is in no batch."""
+        held = self._batch.get((group, session))
+        return None if held is None else held.newest
 
     def since(self, group: str, session: str, after: int, most: int, *, window: Window | None = None) -> Sequence[Turn]:
         """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed.
 
         Args:
-            window: the window, where it was loaded just now.
+            window: the window, where it was read just now.
         """
         if window is None:
-            window = self.load(group, session)
+            window = self.window(group, session)
         wanted = min(window.last_number - after, most)
         if wanted > len(window.turns) == self._window_turns:
             window = self._read(group, session, wanted)
         return [turn for turn in window.turns[-most:] if turn.number > after]
-
-    def _read(self, group: str, session: str, size: int) -> Window:
-        """Return the newest turns of a log. Raises WorldFailed."""
-        with self._log_of(group, session) as path:
-            return read_window(path, size)
-
-    @contextlib.contextmanager
-    def _log_of(self, group: str, session: str) -> Iterator[Path]:
-        """Yield the path of a log. Raises WorldFailed instead of OSError and NotRegular."""
-        path = self.home / turns_file(group, session)
-        try:
-            yield path
-        except NotRegular as error:
-            raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
-
-    def next_number(self, group: str, session: str) -> int:
-        """Return the number of the next turn. The session must be loaded."""
-        held = self._sessions[group, session]
-        return held.window.last_number + len(held.ahead) + 1
-
-    def newest(self, group: str, session: str) -> int | None:
-        """Return the number of the newest turn, decided or written; None: the session is not in memory. Any thread."""
-        held = self._sessions.get((group, session))
-        return None if held is None else held.window.last_number + len(held.ahead)
-
-    def last_at(self, group: str, session: str) -> datetime | None:
-        """Return the time of the newest turn, or None if there is none. The session must be loaded."""
-        held = self._sessions[group, session]
-        newest = held.ahead[-1:] or held.window.turns[-1:]
-        return newest[0].at if newest else None
 
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
@@ -175,80 +153,30 @@ class TurnLogs:
         with self._log_of(group, session) as path:
             yield from stored_turns(path, after=after, before=before, newest_first=newest_first)
 
-    def decided(self, group: str, session: str) -> Sequence[Turn]:
-        """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
-        return self._sessions[group, session].ahead
+    def _read(self, group: str, session: str, size: int) -> Window:
+        """Return the newest turns of a log, with those that could not be written. Raises WorldFailed."""
+        file = turns_file(group, session)
+        unwritten = self._unwritten(file)  # before the log: it may be written to just now
+        with self._log_of(group, session) as path:
+            window = read_window(path, size)
+        if window.fault and window.fault != self._told.get(file):
+            self._told[file] = window.fault
+            log.warning("conversation.skipped", file=file, lines=window.skipped, newest=window.fault)
+        for line in unwritten:
+            if parse_mark(line) is None and (turn := parse_turn(line)).number > window.last_number:
+                window = replace(window, turns=(*window.turns, turn)[-size:], last_number=turn.number)
+        return window
 
-    def marked(self, group: str, session: str) -> Sequence[TurnsMarked]:
-        """Return the marks on turns that were decided in this batch. The session must be loaded."""
-        return self._sessions[group, session].marked
-
-    def apply(self, change: Change) -> None:
-        """Note a turn, or a mark on turns, that was decided and is not written yet."""
-        if isinstance(change, TurnAdded | TurnsMarked):
-            key = (change.group, change.session)
-            held = self._sessions[key]
-            if isinstance(change, TurnAdded):
-                held.ahead.append(change.turn)
-            else:
-                held.marked.append(change)
-            self._ahead.add(key)
-
-    def end_batch(self, written: Iterable[Change]) -> None:
-        """Drop applied changes and note the written ones."""
-        with self._lock:
-            for key in self._ahead:
-                held = self._sessions[key]
-                held.ahead.clear()
-                held.marked.clear()
-            self._ahead.clear()
-            marked: set[tuple[str, str]] = set()
-            by_session: dict[tuple[str, str], list[TurnAdded]] = {}
-            for change in written:
-                if isinstance(change, TurnAdded):
-                    by_session.setdefault((change.group, change.session), []).append(change)
-                elif isinstance(change, TurnsMarked):
-                    marked.add((change.group, change.session))
-            for key, changes in by_session.items():
-                held = self._sessions[key]
-                held.window = self._grown(held.window, changes)
-                self._use(key, held)
-            for key in marked:
-                held = self._sessions[key]
-                held.window = replace(held.window, signature=NEVER_SEEN)  # the next `load` reads it
-
-    def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
-        """Return the window with turns that were just appended to its log."""
-        # a query may have read the log since they were written to it
-        turns = [change.turn for change in changes if change.turn.number > window.last_number]
-        last_number = max(window.last_number, changes[-1].turn.number)
-        signature = signature_of(self.home / changes[0].file)
-        if signature is not None and window.signature is not None:
-            expected = window.signature.size + sum(len(change.data) for change in changes)
-            may_be_torn = window.is_young and window.skipped  # it was read while the last line was written
-            if signature.inode != window.signature.inode or signature.size > expected or may_be_torn:
-                signature = NEVER_SEEN  # somebody else has changed it: the next `load` reads it
-        turns = [*window.turns, *turns][-self._window_turns :]
-        return Window(tuple(turns), last_number, window.skipped, signature, window.fault)
-
-    def evict(self) -> int:
-        """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
-        with self._lock:
-            return self._evict()
-
-    def _evict(self) -> int:
-        now = self.clock()
-        over = len(self._sessions) - self._max_sessions
-        gone: list[tuple[str, str]] = []
-        for key, held in self._sessions.items():  # the least recently used first
-            unused = now - held.used
-            if unused < _IN_USE_SECONDS or (unused <= self._idle_seconds and len(gone) >= over):
-                break
-            if not held.ahead:
-                gone.append(key)
-        for key in gone:
-            del self._sessions[key]
-        return len(gone)
+    @contextlib.contextmanager
+    def _log_of(self, group: str, session: str) -> Iterator[Path]:
+        """Yield the path of a log. Raises WorldFailed instead of OSError and NotRegular."""
+        path = self.home / turns_file(group, session)
+        try:
+            yield path
+        except NotRegular as error:
+            raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
+        except OSError as error:
+            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
 
 MIN_KEPT: Final = 2  # turns that stay at least when older ones are consolidated (AB1)

@@ -248,7 +248,6 @@ async def _remove_expired(host: Host) -> None:
     cost = 0.0
     while True:
         await anyio.sleep(max(HOUSEKEEPING_SECONDS, rest_after(cost)))
-        host.memory.turn_logs.evict()
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
         expire = partial(host.replies.expire, wall.was_watched_for, wall.seen)

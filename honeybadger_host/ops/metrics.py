@@ -43,7 +43,6 @@ _GAUGES: Final = (
     ("pending_requests", "Requests seen and not taken yet.", "pending"),
     ("dead_letters", "Requests in data/dead.", "dead_letters"),
     ("stuck_requests", "Requests that are done and cannot be removed.", "stuck"),
-    ("sessions_in_memory", "Conversations kept in memory.", "sessions_in_memory"),
     ("cache_bytes", "Group files kept in memory.", "cache_bytes"),
     ("watcher_up", "1 while file events arrive; else the sweep finds every request.", "watcher.is_alive"),
     ("folders_without_events", "Folders that only the sweep looks into.", "watcher.folders_without_events"),

@@ -108,7 +108,6 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "push": host.pusher.status,
         "limits": _limits(host, now),
         "files_behind": host.projections.behind,
-        "sessions_in_memory": len(host.memory.turn_logs),
         "compactions": host.memory.sessions.compactions,
         "cache_bytes": host.memory.files.kept.size,
         "index": {

@@ -140,7 +140,7 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None, keep: Keeps) -> W
         except (OverBudget, ModelFailed, WrongAnswer) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
         if not up_to:
-            log_of_it = await anyio.to_thread.run_sync(turn_logs.load, asked.group, asked.session)
+            log_of_it = await anyio.to_thread.run_sync(turn_logs.window, asked.group, asked.session)
             if not log_of_it.last_number:
                 raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"

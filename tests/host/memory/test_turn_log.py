@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import TurnAdded
+from honeybadger_host.journal.changes import TurnAdded, TurnsMarked
 from honeybadger_host.memory.turn_log import dump_turn, parse_turn, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
-
-
-class Clock:
-    """Monotonic seconds that pass when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def turn(number: int, content: str = "") -> Turn:
@@ -49,14 +42,10 @@ def log_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def conversations_of(home: Path, clock: Callable[[], float] | None = None, **limits: int) -> TurnLogs:
-    known = {"window_turns": 50, "idle_seconds": 3600, "max_sessions": 1024, **limits}
-    return TurnLogs(home, clock=clock or Clock(), **known)
+def conversations_of(
+    home: Path, *, window_turns: int = 50, unwritten: Callable[[str], Sequence[bytes]] = lambda file: ()
+) -> TurnLogs:
+    return TurnLogs(home, window_turns=window_turns, clock=time.monotonic, unwritten=unwritten)
 
 
 def added(session: str, number: int, content: str = "") -> TurnAdded:
@@ -82,7 +71,7 @@ def write(home: Path, change: TurnAdded) -> None:
 
 
 def numbers(turn_logs: TurnLogs, session: str = "main") -> list[int]:
-    return [each.number for each in turn_logs.load("main", session).turns]
+    return [each.number for each in turn_logs.window("main", session).turns]
 
 
 # --------------------------------------------------------------------------------------------------------------- lines
@@ -171,8 +160,8 @@ def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
 
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
-    window = turn_logs.load("main", "nobody")
-    assert window.turns == ()
+    turn_logs.load("main", "nobody")
+    assert turn_logs.window("main", "nobody").turns == ()
     assert turn_logs.next_number("main", "nobody") == 1
     assert not (tmp_path / "data").exists()
 
@@ -184,7 +173,6 @@ def test_an_obstacle_in_place_of_a_log_is_named(tmp_path: Path, log_file: Path, 
     for _ in range(2):
         with pytest.raises(WorldFailed, match=r"main\.jsonl is a (folder|link)"):
             turn_logs.load("main", "main")
-    assert len(turn_logs) == 0
 
 
 # ----------------------------------------------------------------------------------------------- the sessions in memory
@@ -200,7 +188,7 @@ def test_the_window_moves_and_the_log_is_kept_whole(tmp_path: Path, log_file: Pa
 def test_a_snapshot_does_not_change_when_more_is_said(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
-    before = turn_logs.load("main", "main")
+    before = turn_logs.window("main", "main")
     say(tmp_path, turn_logs, "main")
     assert [each.number for each in before.turns] == [1]
     assert numbers(turn_logs) == [1, 2]
@@ -211,6 +199,7 @@ def test_a_query_during_an_append_doubles_no_turn(tmp_path: Path, seen: int) -> 
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
     batch = []
+    turn_logs.load("main", "main")
     for _ in range(3):
         batch.append(added("main", turn_logs.next_number("main", "main")))
         turn_logs.apply(batch[-1])
@@ -235,7 +224,7 @@ def test_a_log_changed_from_outside_is_read_again(tmp_path: Path, log_file: Path
         log_file.with_name("new").rename(log_file)
     else:
         log_file.write_bytes(edited)
-    assert [each.content for each in turn_logs.load("main", "main").turns] == ["edited 1", "edited 2"]
+    assert [each.content for each in turn_logs.window("main", "main").turns] == ["edited 1", "edited 2"]
     assert say(tmp_path, turn_logs, "main") == 3
     log_file.unlink()
     assert numbers(turn_logs) == []
@@ -253,6 +242,7 @@ def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Pat
 def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")
+    turn_logs.load("main", "main")
     change = added("main", turn_logs.next_number("main", "main"))
     turn_logs.apply(change)
     with log_file.open("ab") as file:
@@ -260,82 +250,47 @@ def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Pat
     write(tmp_path, change)
     turn_logs.end_batch([change])
     assert numbers(turn_logs) == [1, 70, 2]
+    turn_logs.load("main", "main")
     assert turn_logs.next_number("main", "main") == 71
 
 
 def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
+    """The disk was too full for the second of two turns."""
+    waiting: list[bytes] = []
+    turn_logs = conversations_of(tmp_path, unwritten=lambda file: waiting)
     say(tmp_path, turn_logs, "main")
-    change = added("main", turn_logs.next_number("main", "main"))
-    turn_logs.apply(change)
-    turn_logs.end_batch([change])  # committed, and the disk was too full for the file
+    change = added("main", 2)
+    mark = TurnsMarked("turns_withdrawn", "main", "main", ((1, 1),), b'{"withdrawn":[[1,1]]}')
+    waiting += [change.data, mark.data]
     assert numbers(turn_logs) == [1, 2]
+    turn_logs.load("main", "main")
     assert turn_logs.next_number("main", "main") == 3
+    assert turn_logs.last_at("main", "main") == change.turn.at
     write(tmp_path, change)  # caught up
     assert numbers(turn_logs) == [1, 2]
+    waiting.clear()
+    assert numbers(turn_logs) == [1, 2]
 
 
-# ------------------------------------------------------------------------------------------------------------- eviction
-
-
-def is_loaded(turn_logs: TurnLogs, session: str) -> bool:
-    try:
-        turn_logs.last_at("main", session)
-    except KeyError:
-        return False
-    return True
-
-
-def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock, idle_seconds=3600)
-    say(tmp_path, turn_logs, "old")
-    clock.now += 3000
-    say(tmp_path, turn_logs, "fresh")
-    clock.now += 601
-    assert turn_logs.evict() == 1
-    assert not is_loaded(turn_logs, "old")
-    assert is_loaded(turn_logs, "fresh")
-    assert say(tmp_path, turn_logs, "old") == 2
-    assert numbers(turn_logs, "old") == [1, 2]
-
-
-def test_a_pass_over_sessions_fills_no_memory(tmp_path: Path) -> None:
+def test_the_fault_of_a_log_is_told_once(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
-    say(tmp_path, turn_logs, "held")
-    write(tmp_path, added("other", 1))
-    for session in ("held", "other"):
-        window = turn_logs.load("main", session, is_kept=False)
-        assert window.last_number == 1
-        assert [each.number for each in turn_logs.since("main", session, 0, 10, window=window)] == [1]
-    assert turn_logs.newest("main", "held") == 1
-    assert turn_logs.newest("main", "other") is None
+    log_file.write_bytes(line(1) + b"no json\n")
+    with structlog.testing.capture_logs() as events:
+        for _ in range(3):
+            assert numbers(turn_logs) == [1]
+    assert [(event["event"], event["lines"]) for event in events] == [("conversation.skipped", 1)]
 
 
-def test_a_session_just_prepared_stays_loaded(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
-    for number in range(20):
-        turn_logs.load("main", f"s{number}")
-    turn_logs.evict()
-    assert all(turn_logs.next_number("main", f"s{number}") == 1 for number in range(20))
-    clock.now += 60
-    assert turn_logs.evict() == 20
-
-
-def test_a_session_with_turns_under_way_stays(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock)
-    turn_logs.load("main", "main")
-    change = added("main", 1)
-    turn_logs.apply(change)
-    clock.now += 100_000
-    assert turn_logs.evict() == 0
-    turn_logs.end_batch([])
-    clock.now += 100_000
-    assert turn_logs.evict() == 1
-
-
-def test_a_stranger_who_makes_up_sessions_fills_no_memory(tmp_path: Path, clock: Clock) -> None:
-    turn_logs = conversations_of(tmp_path, clock, max_sessions=50)
-    for number in range(2000):
-        clock.now += 0.5
-        turn_logs.load("main", f"made-up-{number}")
-    assert len(turn_logs) == 50
+def test_a_stranger_who_makes_up_sessions_fills_no_memory(tmp_path: Path) -> None:
+    turn_logs = conversations_of(tmp_path)
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            turn_logs.load("main", f"made-up-{number}")
+            turn_logs.window("main", f"made-up-{number}")
+            turn_logs.end_batch([])
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000

@@ -93,7 +93,6 @@ def test_the_numbers_are_right_after_known_requests(
     assert 1 <= value(found, "commits_total") <= 4
     assert value(found, "boxes") == 2
     assert value(found, "watcher_up") == 1
-    assert value(found, "sessions_in_memory") == 1
     for name in ("boxes_refused", "pending_requests", "stuck_requests", "files_behind", "watcher_rebuilds_total"):
         assert value(found, name) == 0, name
     assert value(found, "folders_without_events") == 0
