@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from heapq import heappop, heappush
 from math import inf
 from typing import Final, TypeVar
 
@@ -26,7 +25,7 @@ ABOVE: Final = "[... text above left out]\n"
 # common heading may take half the tokens.
 _CHARACTERS_PER_TOKEN: Final = 8
 _MIN_SHARE: Final = 40  # smallest share of an author in tokens: about one short note
-_MAX_ROUNDS: Final = 2  # how often the room that folded notes leave is divided again
+_MAX_ROUNDS: Final = 2  # how often the room that notes leave is divided again
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,6 @@ class CutNotes:
         is_shortened: a note, or the text above the notes, was cut and marked.
         has_lost_text: the text above the notes is not in, or only a part of it.
         why_together: see `Together.why`.
-        has_folded_authors: whether a note that several authors wrote is shown once.
     """
 
     text: str
@@ -113,7 +111,6 @@ class CutNotes:
     is_shortened: bool = False
     has_lost_text: bool = False
     why_together: str | None = None
-    has_folded_authors: bool = False
 
 
 def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int] | None = None) -> CutNotes:
@@ -137,11 +134,17 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
     room = share_tokens - for_marks
     cut = _cut(notes, room, unread or {}, for_marks)
-    # a note that several authors wrote counts for each of them and is shown once: divide the room that this leaves
-    for _ in range(_MAX_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
-        room += share_tokens - estimate_tokens(cut.text)
+    while (tokens := estimate_tokens(cut.text)) > share_tokens:
+        room -= tokens - share_tokens
+        cut = _cut(notes, room, unread or {}, for_marks)
+    # what notes share, as a heading or all of their text, counts with each of them: use the room that this leaves
+    for _ in range(_MAX_ROUNDS):
+        if not cut.left_out or 10 * tokens > 9 * share_tokens:
+            break
+        room = room * share_tokens * 19 // (20 * tokens)
         more = _cut(notes, room, unread or {}, for_marks)
-        if estimate_tokens(more.text) > share_tokens:
+        tokens = estimate_tokens(more.text)
+        if tokens > share_tokens:
             break
         cut = more
     return cut
@@ -153,15 +156,15 @@ def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks:
     places: list[int] = []
     shortened: dict[int, str] = {}
     counts: Counter[str] = Counter()
-    totals = {author: notes.totals(author, room) for author in book.by_author}
-    for author, (count, left) in newest_of_each(totals, room).items():
+    shares, left = newest_of_each({author: notes.costs(author) for author in book.by_author}, room)
+    for author, (count, part) in shares.items():
         kept, rest = book.by_author[author][:count], book.by_author[author][count : count + 1]
         places += kept
         counts[author] = count - (PREFACE in kept)
-        if PREFACE in rest and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
-            shortened[PREFACE] = _newest_lines(alone(book, PREFACE), left - bool(book.notes))
-        elif rest and not count and PREFACE not in rest:
-            shortened[rest[0]] = shorten(alone(book, rest[0]), max(1, left))
+        if PREFACE in rest and (part or left > 2 * estimate_tokens(ABOVE)):
+            shortened[PREFACE] = _newest_lines(alone(book, PREFACE), (part or left) - bool(book.notes))
+        elif part:
+            shortened[rest[0]] = shorten(alone(book, rest[0]), part)
             counts[author] = 1
     return _assembled(book, together(book, [*places, *shortened], shortened), counts, unread, for_marks, shortened)
 
@@ -171,21 +174,39 @@ def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
     return _assembled(notes.book, notes.whole, notes.book.counts, unread, inf, {})
 
 
-def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
-    """Return author -> (how many of the newest notes fit its share of the room, how much of the share is left).
+def newest_of_each(costs: Mapping[str, Iterator[int]], room: int) -> tuple[dict[str, tuple[int, int]], int]:
+    """Return author -> (how many of the newest notes fit, room for a part of the next one), and the room that is left.
 
-    If the room is too small for a share each, the authors of the oldest notes are left out.
+    The next note is that of the author who has used the least with it. So all have equal shares, and what one does not
+    need goes to the others. Only the first note of an author may be cut, to an equal share. If the room is too small
+    for a share each, the authors of the oldest notes are left out.
 
     Args:
-        totals: author -> cost of each note together with all newer ones, newest first; the author of the newest note
-            first.
+        costs: author -> cost of each note, newest first; the author of the newest note first.
     """
-    needs = {author: totals[author][-1] for author in list(totals)[: max(1, room // _MIN_SHARE)]}
-    found: dict[str, tuple[int, int]] = {}
-    for author, share in divide(room, needs, dict.fromkeys(needs, 1)).items():
-        count = bisect_right(totals[author], share)
-        found[author] = (count, share - (totals[author][count - 1] if count else 0))
-    return found
+    authors = list(costs)[: max(1, room // _MIN_SHARE)]
+    share = max(1, room // max(1, len(authors)))
+    counts = dict.fromkeys(authors, 0)
+    parts: dict[str, int] = {}
+    waiting: list[tuple[int, int, str, int]] = []
+    for rank, author in enumerate(authors):
+        cost = next(costs[author])
+        room -= min(cost, share)  # kept for it
+        heappush(waiting, (cost, rank, author, cost))
+    while waiting:
+        used, rank, author, cost = heappop(waiting)
+        if not counts[author]:
+            room += min(cost, share)
+            if cost > room:
+                parts[author], room = room, 0
+        if cost > room:
+            continue
+        room -= cost
+        counts[author] += 1
+        following = next(costs[author], None)
+        if following is not None:
+            heappush(waiting, (used + following, rank, author, following))
+    return {author: (count, parts.get(author, 0)) for author, count in counts.items()}, room
 
 
 def _assembled(
@@ -218,7 +239,6 @@ def _assembled(
         bool(shortened),
         has_lost_text,
         kept.why,
-        has_folded_authors=kept.of_others > 0,
     )
 
 
@@ -322,8 +342,8 @@ def newest_notes(
     found = _survey(pread, size, most_bytes, block_bytes)
     unread = {author: notes.count for author, notes in found.items()}
     parts: list[tuple[int, str]] = []
-    totals = {author: list(accumulate(notes.lengths)) for author, notes in found.items()}
-    for author, (count, left) in newest_of_each(totals, most_bytes).items():
+    shares, _ = newest_of_each({author: iter(notes.lengths) for author, notes in found.items()}, most_bytes)
+    for author, (count, left) in shares.items():
         notes = found[author]
         unread[author] -= max(1, count)
         for start, length in zip(notes.starts[:count], notes.lengths[:count], strict=True):

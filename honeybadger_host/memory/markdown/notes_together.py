@@ -6,19 +6,17 @@ that it has in common with the note before. The file is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from honeybadger_agent.quoting import quoted, set_apart
 from honeybadger_agent.wording import count_of
-from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, Note, NoteBook, with_appended
+from honeybadger_host.memory.markdown.notes import PREFACE, Note, NoteBook, with_appended
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _MAX_OTHERS: Final = 5  # further authors and times that are named with a repeated note
-_MORE_TOKENS: Final = 6  # upper bound for the tokens of `and 12 more`
 
 
 class Together(NamedTuple):
@@ -28,7 +26,6 @@ class Together(NamedTuple):
         notes: number of signed notes in the text.
         headings: number of headings above these.
         repeated: number of notes that are folded into an equal one.
-        of_others: how many of these are folded into a note of another author.
         has_preface: the text above the notes is in it.
     """
 
@@ -36,7 +33,6 @@ class Together(NamedTuple):
     notes: int = 0
     headings: int = 0
     repeated: int = 0
-    of_others: int = 0
     has_preface: bool = False
 
     @property
@@ -62,7 +58,7 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
     said: dict[tuple[str, str], list[Note]] = {}
     groups: dict[tuple[str, str], list[list[Note]]] = {}
     begins: dict[tuple[str, str], int] = {}
-    repeated = of_others = 0
+    repeated = 0
     for place in sorted(places, reverse=True):
         note = None if place in instead else book.signed(place)
         if note is None:
@@ -72,7 +68,6 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
         if (sayings := said.get(what)) is not None:
             sayings.append(note)
             repeated += 1
-            of_others += note.author != sayings[0].author
             continue
         said[what] = sayings = [note]
         group = note.section, note.author
@@ -84,7 +79,7 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
     for group, notes in groups.items():
         blocks[begins[group]] = _block(notes[::-1])
     text = "\n\n".join(block for place in sorted(blocks) if (block := blocks[place].strip("\n")).strip())
-    return Together(text, len(said) + repeated, len(groups), repeated, of_others, PREFACE in blocks)
+    return Together(text, len(said) + repeated, len(groups), repeated, PREFACE in blocks)
 
 
 def alone(book: NoteBook, place: int) -> str:
@@ -146,10 +141,6 @@ def _other(note: Note, newest: Note) -> str:
     return f"; also {by}{_time(note.at, newest.at)}"
 
 
-def _other_at_most(note: Note) -> str:
-    return f"; also {note.author} {note.at}"
-
-
 def _time(at: str, before: str) -> str:
     """Return `2026-11-21 06:05` without the year or the day that it has in common with another time."""
     if at[:10] == before[:10]:
@@ -160,91 +151,35 @@ def _time(at: str, before: str) -> str:
 # --------------------------------------------------------------------------------------------------------------- costs
 
 
-@dataclass(slots=True)
-class _Costs:
-    """The tokens of an author's newest notes, computed as far as they were needed.
-
-    Args:
-        totals: estimated tokens of each note with all newer ones.
-        oldest: section -> time of the oldest note so far.
-        said: (section, content) -> number of such notes so far.
-    """
-
-    totals: list[int] = field(default_factory=list)
-    oldest: dict[str, str] = field(default_factory=dict)
-    said: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def copy(self) -> _Costs:
-        return _Costs(self.totals.copy(), self.oldest.copy(), self.said.copy())
-
-    def of(self, book: NoteBook, place: int, *, is_alone: bool) -> int:
-        """Return an upper bound for the tokens that a note adds to a context with all newer notes of its author.
-
-        Args:
-            is_alone: no other author has signed notes.
-        """
-        note = book.signed(place)
-        if note is None:
-            return estimate_tokens(_as_written(book, place) + "\n") + 1
-        what = note.section, note.content
-        times = self.said.get(what, 0)
-        self.said[what] = times + 1
-        if times:
-            if times <= _MAX_OTHERS:
-                return estimate_tokens(_other_at_most(note)) + 1
-            return _MORE_TOKENS if times == _MAX_OTHERS + 1 else 0
-        above = "" if note.section in self.oldest else _heading(note, "") + "\n"
-        cost = estimate_tokens(above + _line(note, self.oldest.get(note.section, ""))) + 1
-        self.oldest[note.section] = note.at
-        if is_alone:
-            return cost
-        # An equal note of another author may replace it; then the next note cannot shorten its time, either.
-        return max(cost, estimate_tokens(_other_at_most(note)) + estimate_tokens(note.at) + 2)
-
-
 class NotesInContext:
-    """The notes of a file, ready for contexts. Any thread: computed values are replaced as a whole."""
+    """The notes of a file, ready for contexts. Any thread."""
 
     def __init__(self, book: NoteBook) -> None:
         self.book = book
-        self._costs: dict[str, _Costs] = {}
 
     def with_appended(self, text: str) -> NotesInContext:
-        """Return the notes of a file that has `text` in addition at its end; other authors' notes cost the same."""
-        made = NotesInContext(with_appended(self.book, text))
-        if made.is_alone == self.is_alone:
-            made._costs = {author: costs for author, costs in self._costs.items() if made._has_same(self, author)}
-        return made
-
-    def _has_same(self, before: NotesInContext, author: str) -> bool:
-        """Return whether an author's notes are the same in another file that this one goes on from."""
-        places = before.book.by_author[author]
-        is_same = self.book.by_author.get(author) == places
-        return is_same and places[0] != PREFACE and self.book.notes[places[0]] == before.book.notes[places[0]]
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether one author signed all signed notes."""
-        return len(self.book.counts) - (NOBODY in self.book.counts) == 1
+        """Return the notes of a file that has `text` in addition at its end."""
+        return NotesInContext(with_appended(self.book, text))
 
     @cached_property
     def whole(self) -> Together:
         return together(self.book, self.book.places)
 
-    def totals(self, author: str, room: float) -> Sequence[int]:
-        """Return running totals of tokens of an author's notes, newest first, at least up to the first over the room.
-
-        Each total is an upper bound, whichever notes of others are shown.
-        """
-        places = self.book.by_author[author]
-        costs = self._costs.get(author) or _Costs()
-        total = costs.totals[-1] if costs.totals else 0
-        if total <= room and len(costs.totals) < len(places):
-            costs, is_alone = costs.copy(), self.is_alone
-            for place in places[len(costs.totals) :]:
-                total += costs.of(self.book, place, is_alone=is_alone)
-                costs.totals.append(total)
-                if total > room:
-                    break
-            self._costs[author] = costs
-        return costs.totals
+    def costs(self, author: str) -> Iterator[int]:
+        """Yield about the tokens of each note of an author, newest first, as if nobody else said the same."""
+        headed: set[str] = set()
+        said: set[tuple[str, str]] = set()
+        for place in self.book.by_author[author]:
+            note = self.book.signed(place)
+            if note is None:
+                yield estimate_tokens(_as_written(self.book, place)) + 1
+                continue
+            if (note.section, note.content) in said:
+                yield 0
+                continue
+            said.add((note.section, note.content))
+            line = _line(note, "")
+            if note.section not in headed:
+                headed.add(note.section)
+                line = _heading(note, "") + line
+            yield estimate_tokens(line) + 1
