@@ -15,6 +15,7 @@ import pytest
 
 from honeybadger_agent import SyncClient, cli, new_id
 from honeybadger_agent.mailbox import Mailbox
+from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host import __version__
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent
@@ -241,3 +242,22 @@ def test_a_reader_that_goes_away_is_no_error(served: HostProcess) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("operation", "old", "new"),
+    [
+        ({"op": "merge", "result": "one\ntwo"}, ["old", "text"], ["one", "two"]),
+        ({"op": "retire"}, ["old", "text"], []),
+        ({"op": "add", "result": "new"}, [], ["new"]),
+        ({"op": "refine", "category": "home", "tags": ["a", "b"], "aliases": []}, [], ["category: home", "tags: a, b"]),
+        ({"op": "write", "result": "new", "write": {"type": "edit_memory", "payload": {}}}, ["old", "text"], ["new"]),
+        ({"op": "write", "write": {"type": "delete_memory", "payload": {"id": "a"}}}, ["old", "text"], []),
+        ({"op": "write", "write": {"type": "edit_memory", "payload": {"id": "ä"}}}, [], ['{"id": "ä"}']),
+        ({"op": "write", "write": {"type": "change_many", "payload": {"operations": [1, 2]}}}, [], ["1", "2"]),
+    ],
+)
+def test_only_what_an_operation_takes_out_is_shown_as_gone(
+    operation: dict[str, Any], old: list[str], new: list[str]
+) -> None:
+    assert changed_lines({"sources": ["a"], **operation}, {"a": "old\ntext"}) == (old, new)

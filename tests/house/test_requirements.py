@@ -180,7 +180,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "RB2 every message recalls up to eight entries that are not in view, as the seed writes them": [
         "flows/test_recall.py::test_relevant_memories_appear_and_stay_with_their_turn",
-        "host/context/test_recollection.py::test_the_lines_are_those_of_the_seed",
+        "host/context/test_text.py::test_the_lines_are_those_of_the_seed",
         "host/handlers/test_search_handlers.py::test_eight_entries_are_recalled_and_others_are_near_misses",
     ],
     "RB2 turns, notes and history are recalled beside entries, in a budget of their own": [
@@ -258,13 +258,13 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
     "RB12 files override the built-in prompts": [
-        "host/curation/test_directives.py::test_files_replace_a_prompt_and_its_rules_at_once",
-        "host/curation/test_directives.py::test_a_broken_file_is_reported_and_the_default_used",
-        "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
+        "host/curation/test_asking.py::test_files_replace_a_prompt_and_its_rules_at_once",
+        "host/curation/test_asking.py::test_a_broken_file_is_reported_and_the_default_used",
+        "host/curation/test_asking.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
-        "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_turn_and_author",
-        "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
+        "host/handlers/test_handlers.py::test_feedback_is_one_line_with_turn_and_author",
+        "host/handlers/test_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
         "flows/test_feedback.py::test_feedback_survives_kills_once_and_can_be_deleted",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from honeybadger_agent.models.model import ModelSaid, OnText, Prompt
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_host.curation.asking import Asker, Budgets, OverBudget, Question
+from honeybadger_host.curation.asking import (
+    NAMES,
+    RULES,
+    Asker,
+    Budgets,
+    DirectiveName,
+    OverBudget,
+    Question,
+    built_in,
+    read_directive,
+)
+from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent
+from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.ops.doctor.agent_checks import directives as check
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
@@ -54,3 +71,69 @@ def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
     anyio.run(asking.ask, QUESTION)
     assert booked == [[spent]]
     assert asking.spent_today == [spent._replace(tokens=9)]
+
+
+BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_home(tmp_path)
+    path = tmp_path / "config/directives"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+@pytest.fixture
+def directives(tmp_path: Path) -> GroupFiles:
+    return GroupFiles(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, directives: GroupFiles) -> None:
+    text = read_directive(directives, name)
+    assert text == BUILT_IN[name]
+    assert len(text) < 4000  # a prompt is paid for with every call
+    if name not in ("memory-rules", "prose"):
+        assert re.search("not (an )?instructions? to you", text)
+        shown = re.search(r"^\{.*?\}$", text, re.MULTILINE | re.DOTALL)
+        assert shown is not None
+        assert json.loads(shown[0])
+
+
+def test_files_replace_a_prompt_and_its_rules_at_once(folder: Path, directives: GroupFiles) -> None:
+    (folder / "dream.md").write_text(f"\ufeffAnswer `join`.\n{RULES}\n")
+    (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
+    assert read_directive(directives, "dream") == "Answer `join`.\nOnly what concerns bees. \\1 stays."
+    assert r"Only what concerns bees. \1 stays." in read_directive(directives, "enrichment")
+    (folder / "memory-rules.md").unlink()
+    (folder / "dream.md").unlink()
+    assert read_directive(directives, "dream") == BUILT_IN["dream"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("dream", b" \n", "is blank: write the prompt, or remove the file"),
+        ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
+    ],
+)
+def test_a_broken_file_is_reported_and_the_default_used(
+    name: DirectiveName, data: bytes, says: str, folder: Path, directives: GroupFiles
+) -> None:
+    (folder / f"{name}.md").write_bytes(data)
+    with capture_logs() as logs:
+        assert read_directive(directives, name) == BUILT_IN[name]
+    ((event, why),) = {(each["event"], each["why"]) for each in logs}
+    assert event == "directive.refused"
+    assert says in why
+
+
+def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Path) -> None:
+    assert list(check(tmp_path)) == []
+    (folder / "dream.md").write_text("Answer join.")
+    (folder / "consolidation.md").write_text("\n")
+    (folder / "preferences.md").write_text("x")
+    (folder / ".dream.md.swp").write_text("x")
+    found = [finding.message.partition(" ")[0] for finding in check(tmp_path) if finding.level == "warning"]
+    assert found == ["config/directives/consolidation.md", "config/directives/preferences.md"]

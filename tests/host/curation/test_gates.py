@@ -5,10 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import orjson
 import pytest
 
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, numbered
+from honeybadger_host.curation.proposal import (
+    Evidence,
+    Gates,
+    Operation,
+    Proposal,
+    dump_proposal,
+    numbered,
+    parse_proposal,
+)
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
@@ -104,3 +113,18 @@ def test_a_pass_removes_a_tenth_a_month_a_fifth() -> None:
     assert [failed(each) for each in checked(*joins, *gone[4:], at=at)[:6]] == [[]] * 6
     assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=40, changed_lately=7))) == 1
     assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=4))) == 3
+
+
+def file(operation: dict[str, Any] | None = None, **changed: Any) -> bytes:
+    """Return a proposal as somebody might write it, with members changed."""
+    value: dict[str, Any] = {"id": "dream-1", "group": "kitchen", "kind": "dream", "made_at": "2026-11-21T12:00:00Z"}
+    merge = {"n": 1, "op": "merge", "sources": ["a1", "MEMORY.md#4f"], "result": "Tea at 8"}
+    return orjson.dumps({**value, "operations": [{**merge, **(operation or {})}], **changed})
+
+
+def test_a_person_may_leave_out_whatever_says_nothing() -> None:
+    proposal = parse_proposal(file())
+    assert (proposal.made_at, proposal.by) == (datetime(2026, 11, 21, 12, tzinfo=UTC), "rules")
+    assert (proposal.operations[0].state, proposal.operations[0].gates) == ("waiting", Gates())
+    assert parse_proposal(b"\xef\xbb\xbf" + file({"title": None}, session=None)) == proposal
+    assert parse_proposal(dump_proposal(proposal)) == proposal

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import anyio
+import pytest
 
 from honeybadger_agent.mailbox import SCHEDULER
-from honeybadger_host.curation.dreams import Dreams
+from honeybadger_host.curation.candidates import alike
+from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.passes import PassDependencies, retired_since, take
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.turn_log_store import Watermark, dreamt_file, dump_watermark
 from honeybadger_host.text.turn import Turn
+from honeybadger_host.work.times import Cron
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
@@ -84,3 +91,66 @@ def test_what_agents_and_tasks_say_is_not_a_persons(uses: PassDependencies) -> N
         return Turn(1, NOW, "user", by, by, "I like tea.", 3)
 
     assert [uses.is_person(said(by)) for by in ("ann", "bee", SCHEDULER)] == [True, False, False]
+
+
+def items(*texts: str) -> dict[str, str]:
+    return {f"e{n}": text for n, text in enumerate(texts)}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("User prefers dark mode in the editor.", "The user prefers dark mode in the editor!"),
+        ("Der Hund von Anna heißt Bello.", "Bello heißt der Hund, ein Dackel."),
+        ("家賃は二万円です。駅の近く。", "家賃は2万円です。駅の近くです。"),
+        ("Le loyer est de 950 euros.", "Depuis mai, le loyer est de 990 euros par mois."),
+        ("预算是四千欧元。", "第一组的预算是五千欧元。"),
+        ("Ann moved to Graz.", "In March Ann moved to Graz with her dog Bello and the firm Silva."),
+    ],
+)
+def test_texts_that_mostly_contain_another_are_found(one: str, other: str) -> None:
+    (pair,) = alike(items(one, "Something else about boats.", other, "Tomorrow it rains in Rome."))
+    assert pair.ids == ("e0", "e2")
+
+
+def test_a_real_duplicate_is_found_among_templates() -> None:
+    many = [f"Setting {n} of the oven is for thing {n * 7}." for n in range(3000)]
+    found = alike(items(*many, "User likes warm bread in the morning.", "In the morning the user likes warm bread."))
+    assert ("e3000", "e3001") in [pair.ids for pair in found]
+    assert len(found) <= 500
+
+
+MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def test_missed_nights_count_as_one_across_restarts(home: Path) -> None:
+    ledger, now = InjectionLedger(home, clock=MADE.timestamp), MADE
+
+    def restarted() -> DueDreams:
+        return DueDreams(home, Cron("30 3 * * *", ZoneInfo("UTC")), ledger, lambda: now)
+
+    def at(day: int, hour: int, minute: int = 0) -> list[str]:
+        nonlocal now
+        now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+        return due.groups()
+
+    def write(file: str, data: bytes = b"A note.\n") -> None:
+        path = home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        os.utime(path, (now.timestamp(), now.timestamp()))
+
+    due = restarted()
+    write("groups/main/MEMORY.md")
+    assert (at(1, 23), at(2, 3, 29), at(2, 3, 30), at(2, 3, 31)) == ([], [], ["main"], [])
+    assert at(5, 12) == ["main"]
+    due = restarted()
+    assert at(5, 12, 1) == ["main"]  # it did not come to it
+    write(dreamt_file("main"), dump_watermark(Watermark(turn=0, at=now)))
+    write("groups/main/MEMORY.md")
+    due = restarted()
+    assert at(5, 12, 6) == []
+    assert at(6, 4) == []  # what was changed in the same second is not newer
+    write("groups/main/MEMORY.md")
+    assert at(7, 4) == ["main"]
+    ledger.close()

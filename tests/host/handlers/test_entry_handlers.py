@@ -12,7 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.entries.similar import Similar, what_differs
 from tests.host.handlers.room import NOW, Room
+from tests.host.indexes import index_of
 
 
 def memory(room: Room) -> Path:
@@ -225,3 +227,130 @@ def test_undo_overwrites_nothing_and_names_the_obstacle(room: Room) -> None:
     path.unlink()
     room.unit.end_batch(())
     assert "is gone since change 1" in room.refused("undo", "operator", seq=1).message
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "differs"),
+    [
+        ("Rent is 950 EUR", "Rent is 990 EUR", "there: 950; here: 990"),
+        ("Ann likes tea", "ann LIKES tea.", ""),
+        ("Ann likes tea", "Ann likes green tea", "here: green"),
+        (
+            "a " + " ".join(f"w{number}" for number in range(20)),
+            "a",
+            "there: w, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, and 1 more",
+        ),
+    ],
+)
+def test_what_differs_is_said_in_the_words_of_both(older: str, newer: str, differs: str) -> None:
+    assert what_differs(older, newer) == differs
+
+
+def test_advice_takes_a_batch_a_tenth_of_its_time(home: Path) -> None:
+    folder = home / "groups/main/memory/general"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text('{"content": "User prefers dark mode"}')
+    index = index_of(home)
+    index.read_all("main")
+    now = 0.0
+
+    def clock() -> float:  # each look takes 5 ms by it
+        nonlocal now
+        now += 0.005
+        return now
+
+    similar = Similar(index, clock, clock)
+    looked = [similar.to("main", "User prefers light mode") is not None for _ in range(100)]
+    assert looked[0]
+    assert looked[10:].count(True) <= 20  # of the time that passes between two looks, a tenth
+    now += 10.0
+    assert similar.to("main", "User prefers light mode")
+
+
+LATER = "2026-11-21T08:05:59Z"  # two hours behind NOW
+
+
+def found(room: Room, **more: Any) -> set[str]:
+    hits = room.ask("search_memory", query="green tea", scope="entries", **more)["hits"]
+    assert all(hit.get("archived", False) is bool(more.get("archived")) for hit in hits)
+    return {hit["id"] for hit in hits}
+
+
+def recalled(room: Room) -> set[str]:
+    rows = room.ask("get_context", message="Who drinks green tea?")["recalled"]
+    return {row["id"] for row in rows if row["state"] != "near_miss"}
+
+
+def save(room: Room, content: str, **more: Any) -> str:
+    return str(room.change("save_memory", content=content, **more)["id"])
+
+
+def test_a_superseded_entry_is_readable_but_not_recalled(room: Room) -> None:
+    old = save(room, "Ann drinks green tea", category="drinks")
+    new = save(room, "Ann drinks no green tea any more", category="drinks", supersedes=[old])
+    assert recalled(room) == found(room) == {new}
+    assert found(room, archived=True) == {old}
+    got = room.ask("get_memory", id=old)
+    assert (got["archived"], got["superseded_by"], got["content"]) == (True, new, "Ann drinks green tea")
+    assert room.ask("get_memory", id=new)["supersedes"] == [old]
+    assert not (room.home / f"groups/main/memory/drinks/{old}.json").exists()
+    again = room.change("save_memory", content="Ann drinks no green tea any more", category="drinks", supersedes=[old])
+    assert (again["id"], again["reinforced"], again["supersedes"]) == (new, 1, [old])  # it was done before
+    back = save(room, "Ann drinks green tea", category="drinks", supersedes=[new])  # she changed her mind
+    assert back == old
+    assert recalled(room) == {old}
+    assert room.ask("get_memory", id=old)["archived"] is False
+
+
+def test_an_impossible_supersession_is_refused_by_id(room: Room) -> None:
+    everybody = room.home / "groups/global/memory/general"
+    everybody.mkdir(parents=True)
+    (everybody / "rule.json").write_text('{"content": "for all"}')
+    old, new = save(room, "old"), save(room, "new")
+    save(room, "newest", supersedes=[old])
+    newest = room.ask("get_memory", id=old)["superseded_by"]
+    twice = room.home / f"groups/main/memory/copies/{new}.json"
+    twice.parent.mkdir()
+    twice.write_bytes((room.home / f"groups/main/memory/general/{new}.json").read_bytes())
+    itself = save(room, "itself")
+    before = sorted(str(path) for path in room.home.rglob("*.json"))
+    for id_, code, says in (
+        ("nothing", "not_found", "no entry of this group has the id nothing"),
+        ("rule", "forbidden", "of the group global"),
+        (old, "conflict", f"was superseded by {newest}: name that one"),
+        (new, "conflict", "the id of 2 files"),
+        (itself, "invalid", "cannot supersede itself"),
+    ):
+        refusal = room.refused("save_memory", content="itself", supersedes=[id_])
+        assert (refusal.code, refusal.field) == (code, "payload.supersedes")
+        assert says in refusal.message
+    assert sorted(str(path) for path in room.home.rglob("*.json")) == before
+
+
+def test_a_circle_is_refused(room: Room) -> None:
+    folder = room.home / "groups/main/memory/general"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text('{"content": "a", "supersedes": ["b"]}')
+    (folder / "b.json").write_text('{"content": "b"}')
+    refusal = room.refused("edit_memory", id="b", supersedes=["a"])
+    assert (refusal.code, "a circle: a supersedes b already" in refusal.message) == ("conflict", True)
+
+
+def test_an_expired_entry_is_recalled_after_another_save(room: Room) -> None:
+    tea = save(room, "Ann drinks green tea", valid_until=LATER)
+    other = save(room, "Bob drinks green tea")
+    assert recalled(room) == found(room) == {tea, other}
+    assert found(room, archived=True) == set()
+    room.change("append_turn", role="user", content="Who drinks green tea?")
+    assert recalled(room) == {tea, other}
+    room.change("append_turn", role="assistant", content="Ann and Bob")
+    room.now = NOW + timedelta(hours=2)
+    assert recalled(room) == found(room) == {other}  # also what an earlier message had recalled
+    assert found(room, archived=True) == {tea}
+    assert {hit["id"] for hit in room.ask("search_memory", archived=True)["hits"]} == {tea}
+    assert room.ask("get_memory", id=tea)["valid_until"] == LATER
+    (row, _) = sorted(room.ask("list_memory_entries")["entries"], key=lambda row: row["valid_until"] is None)
+    assert (row["id"], row["valid_until"]) == (tea, LATER)
+    again = room.change("save_memory", content="Ann drinks green tea")
+    assert (again["reinforced"], again.get("valid_until")) == (1, None)
+    assert found(room) == {tea, other}

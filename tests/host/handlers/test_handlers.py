@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
@@ -13,10 +14,11 @@ from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler
 from honeybadger_host.journal.changes import NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
+from honeybadger_host.memory.turn_log import Feedback, dump_feedback, read_feedback
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, watermark_file
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.settings import Conversation, Settings
-from tests.host.handlers.room import Room
+from tests.host.handlers.room import NOW, Room
 
 
 def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
@@ -166,3 +168,50 @@ def test_without_conversations_turns_are_neither_kept_nor_replayed(tmp_path: Pat
     assert "Recent Conversation" not in context["system"]
     row = next(row for row in context["sections"] if row["title"] == "## Recent Conversation")
     assert (row["state"], row["why"]) == ("absent", "conversation.enabled is off")
+
+
+MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def test_feedback_is_one_line_with_turn_and_author(room: Room) -> None:
+    room.change("append_turn", role="user", content="Find the README")
+    room.change("append_turn", role="assistant", content="search_files found nothing")
+    said = "Don't use search_files for content, use grep"
+    assert room.change("record_feedback", "ann", kind="correction", content=said) == {"turn": 2}
+    assert room.change("record_feedback", "ann", kind="praise", turn=1) == {"turn": 1}
+    [first, second] = read_feedback(room.home, "main", LONG_AGO)
+    assert (first.kind, first.content, first.session, first.turn, first.by) == ("correction", said, "main", 2, "ann")
+    assert (second.kind, second.content, second.turn, second.at) == ("praise", "", 1, MOMENT)
+    assert len((room.home / "data/feedback/main.jsonl").read_text().splitlines()) == 2
+
+
+def test_feedback_is_neither_searched_nor_in_a_context(room: Room) -> None:
+    room.change("record_feedback", kind="complaint", content="the badger was wrong")
+    room.index.touch("data/feedback/main.jsonl")
+    assert room.ask("search_memory", query="badger")["hits"] == []
+    assert "badger" not in room.ask("get_context", message="What of the badger?")["system"]
+
+
+# --------------------------------------------------------------------------------------------------------------- read
+
+
+def kept(home: Path, *lines: bytes) -> None:
+    file = home / "data/feedback/main.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as opened:
+        opened.writelines(lines)
+
+
+def said(number: int, content: str = "no") -> Feedback:
+    at = MOMENT + timedelta(minutes=number)
+    return Feedback(at=at, kind="correction", content=content, session="main", by="ann", request=f"r{number}")
+
+
+def test_the_newest_since_a_time_are_read_oldest_first(tmp_path: Path) -> None:
+    assert read_feedback(tmp_path, "main", LONG_AGO) == []
+    kept(tmp_path, *(dump_feedback(said(number)) for number in range(100)))
+    assert read_feedback(tmp_path, "main", LONG_AGO) == [said(number) for number in range(50, 100)]
+    assert read_feedback(tmp_path, "main", MOMENT + timedelta(minutes=97)) == [said(97), said(98), said(99)]
+    assert read_feedback(tmp_path, "main", LONG_AGO, most=1) == [said(99)]
+    assert read_feedback(tmp_path, "other", LONG_AGO) == []

@@ -14,7 +14,7 @@ from honeybadger_host.curation.proposal import dump_proposal, parse_proposal
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES, dump_entry, parse_entry
 from honeybadger_host.memory.session_document import dump_document, parse_document
 from honeybadger_host.memory.working_memory import dump_working, parse_working
-from tests.host.curation.test_proposal import file as proposal
+from tests.host.curation.test_gates import file as proposal
 from tests.host.memory.test_entry import FILE, objects
 from tests.host.memory.test_working_memory import entry
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import closing
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.files.home import make_home
+from honeybadger_host.journal.journal import Journal
+from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
+from honeybadger_host.journal.schema import connect
+from honeybadger_host.ops.gist import WORDS
 from honeybadger_host.text.neutralise import HIDDEN
+from honeybadger_host.web.asking import Home
+from honeybadger_host.web.looking_back import look_back, newest_seq, note_history
 from honeybadger_host.web.markdown import markdown
+from honeybadger_host.web.needs import needs_of
 from honeybadger_host.web.rendering import first_words, visible
 
 _ODD = "ab 9#<\n\t\x01\u00e4\u0905\u094d\u200c\u200d\u202e\ufe0f\u180b\u1820\u00a9\U000e0041"
@@ -107,3 +118,48 @@ def test_first_words_end_between_two_words(words: list[str]) -> None:
         kept = shown.removesuffix("…")
         assert line.startswith(kept)
         assert line[len(kept)] in " ,"
+
+
+def test_a_nearly_spent_budget_comes_after_faults(tmp_path: Path) -> None:
+    make_home(tmp_path)
+    home = Home(tmp_path, True, WaitingProposals(tmp_path))
+    budgets = [{"setting": name, "used": used, "limit": 1000} for name, used in (("near", 800), ("far", 799))]
+    told = needs_of(home, {"curation": {"budgets": budgets}, "files_behind": ["groups/main/MEMORY.md"]})
+    assert [(need.kind, need.text) for need in told] == [
+        ("problem", "cannot be written now: groups/main/MEMORY.md"),
+        ("budget", "near: 800 of 1,000 tokens are used"),
+    ]
+    assert needs_of(home, {}) == []
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal with a note of `rare`, then 45,000 turns of `busy`."""
+    path = tmp_path_factory.mktemp("journal") / "journal.db"
+    Journal.open(path).close()
+    turn = b'{"turn": 1, "sender": "ann", "content": "hello"}'
+    with closing(connect(path)) as connection:
+        rows = [(1, 1000, "rare", "cook", "r1", "note", "groups/rare/MEMORY.md", 0, b"\n## Notes (cook, x)\n- tea\n")]
+        rows += [
+            (seq, 1000 + seq, "busy", "ann", f"t{seq}", "turn", "data/sessions/busy/main.jsonl", 0, turn)
+            for seq in range(2, 45_002)
+        ]
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        connection.execute("COMMIT")
+    return path
+
+
+def test_a_look_ends_and_resumes_where_it_ended(journal: Path) -> None:
+    assert newest_seq(journal) == 45_001
+    looks = [look_back(journal, LogFilter("rare"))]
+    while not looks[-1].lines:
+        looks.append(look_back(journal, LogFilter("rare", before=looks[-1].down_to)))
+    assert [look.down_to for look in looks] == [25_002, 5_002, 0]
+    (line,) = looks[-1].lines
+    assert (line.seq, line.sender) == (1, "cook")
+    assert note_history(journal, "rare", "## Notes (cook, x)\n- tea") == []  # it is not among the last changes
+
+
+def test_every_kind_of_change_has_words() -> None:
+    assert WORDS.keys() == CHANGE_KINDS
