@@ -244,14 +244,14 @@ def _load(home: Path, agent_id: str) -> Agent:
         first = error.errors(include_url=False)[0]
         if first["type"] == "extra_forbidden":
             name = str(first["loc"][0])
-            raise ValueError(f"{name!a} is unknown; {nearest(name, AgentFile.model_fields)}") from None
+            raise ValueError(f"{name!r} is unknown; {nearest(name, AgentFile.model_fields)}") from None
         raise ValueError(refusal_of(error).message) from None
     if said.id is not None and said.id != agent_id:
-        raise ValueError(f"id is {said.id!a}, the file's name says {agent_id!r}: make them the same")
+        raise ValueError(f"id is {said.id!r}, the file's name says {agent_id!r}: make them the same")
     known = [name for name, kind in REQUEST_TYPES.items() if kind.audience != "operator"]
     for tool in said.tools or ():
         if tool not in known:
-            raise ValueError(f"tools: {tool[:60]!a} is unknown; {nearest(tool, known)}")
+            raise ValueError(f"tools: {tool[:60]!r} is unknown; {nearest(tool, known)}")
     name = said.display_name or agent_id
     profile = Path(said.profile or f"{AGENTS_FOLDER}/{agent_id}")
     files = [str(profile / one) for one in PROFILE_FILES]  # an absolute path stays as it is (AM4)

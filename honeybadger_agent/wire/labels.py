@@ -59,8 +59,8 @@ Category = Annotated[
     StringConstraints(min_length=1, max_length=MAX_CATEGORY_CHARACTERS),
     shaped(
         CATEGORY.pattern,
-        "names of letters, digits, - and _ with / between them, as project-context/website: at most 8 deep and 64 "
-        "characters each",
+        "names of A-Z a-z 0-9 - _ with / between them, as project-context/website: at most 8 deep and 64 characters "
+        "each",
     ),
 ]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
@@ -83,5 +83,5 @@ FoundId = Annotated[
     ),
 ]
 EntryId = Annotated[
-    str, shaped(ENTRY_ID.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")
+    str, shaped(ENTRY_ID.pattern, "an id: 1-64 characters of A-Z a-z 0-9 _ -, as k3v9x2m4q7p1 or researcher")
 ]

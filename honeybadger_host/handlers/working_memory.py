@@ -97,7 +97,7 @@ def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
         if entry is None or entry.is_expired(now):
             entries, _ = working_memory.look(asked.group, asked.session)
             near = meant(payload.key, (one.key for one in live(entries, now)))
-            hint = f"did you mean {near!a}?" if near else "list_working_memory shows what is there"
+            hint = f"did you mean {near!r}?" if near else "list_working_memory shows what is there"
             why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
             raise Refusal("not_found", why, field="payload.key")
         return {

@@ -214,13 +214,13 @@ class RequestReader:
         except FileNotFoundError:
             raise
         except Changing:
-            why = f"{name!a} changes all the time: rename into the box what is finished"
+            why = f"{name!r} changes all the time: rename into the box what is finished"
             raise _Unserved(why, again_in=_LOOK_AGAIN_SECONDS) from None
         except NotRegular as error:
-            raise _Unserved(f"{name!a} is {error}, a request is a regular file: it was not read") from None
+            raise _Unserved(f"{name!r} is {error}, a request is a regular file: it was not read") from None
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-                raise _Unserved(f"{name!a} cannot be read: {error.strerror}") from None
+                raise _Unserved(f"{name!r} cannot be read: {error.strerror}") from None
             self.counters.note_error(f"reading {request.stem}: {error.strerror}")
             if (left_out := self.throttle.passes("read", inbox.path, error.errno)) is not None:
                 log.error(
@@ -246,7 +246,7 @@ class RequestReader:
             request.data = None
             raise _Unserved(_linked(name, "2 names"))
         if not REQUEST_ID.fullmatch(name[:-5]):
-            raise _Unserved(f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
+            raise _Unserved(f"{name!r} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
 
     def _parse(self, request: QueuedRequest) -> None:
         """Parse the bytes of a request and set its state to `Asking`. Raises _Unserved, Refusal."""
@@ -297,4 +297,4 @@ def _forbidden(field: str, why: str) -> Refusal:
 
 
 def _linked(name: str, names: str) -> str:
-    return f"{name!a} has {names} (hard links), it was not read: rename into the box"
+    return f"{name!r} has {names} (hard links), it was not read: rename into the box"

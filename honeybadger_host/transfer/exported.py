@@ -219,7 +219,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise ExportDamaged(f"its {MANIFEST} is not JSON") from None
     if isinstance(value, Mapping) and value.get("format") not in (None, FORMAT):
         version = ascii(value.get("version"))
-        raise HostError(f"the export has format {value['format']!a}, this version reads {FORMAT}: use {version}")
+        raise HostError(f"the export has format {value['format']!r}, this version reads {FORMAT}: use {version}")
     manifest = checked(Manifest, value)
     if {*manifest.lists} != {*LISTS}:
         raise ExportDamaged(f"its {MANIFEST} does not name its lists")
@@ -254,9 +254,9 @@ def open_file(path: Path) -> int:
     try:
         return open_plain(path)[0]
     except NotRegular as error:
-        raise ExportDamaged(f"{path.name!a} is {error}") from None
+        raise ExportDamaged(f"{path.name!r} is {error}") from None
     except OSError as error:
-        raise ExportDamaged(f"{path.name!a}: {error.strerror}") from None
+        raise ExportDamaged(f"{path.name!r}: {error.strerror}") from None
 
 
 def checked(model: type[ModelT], value: Any) -> ModelT:

@@ -255,7 +255,7 @@ class _Loader:
                 self._forgotten.look_into(data)
 
             if copied(source, write) != line.sha256:
-                raise ExportDamaged(f"{line.file!a} is not what {FILES} says")
+                raise ExportDamaged(f"{line.file!r} is not what {FILES} says")
         os.utime(target, ns=(line.mtime_ns, line.mtime_ns))
         self._staged.append(target)
 

@@ -46,13 +46,13 @@ def file_of(place: str, group: str) -> str:
     """Return the path below the home of a place in an export. Raises ExportDamaged if no group has such a place."""
     first, *rest = place.split("/")
     if any(not is_plain(part) for part in (first, *rest)):
-        raise ExportDamaged(f"{place!a} is not a name in a group")
+        raise ExportDamaged(f"{place!r} is not a name in a group")
     whole = single_files_of(group).get(first) if not rest else None
     if whole is not None:
         return whole
     folder = folders_of(group).get(first)
     if not rest or folder is None:
-        raise ExportDamaged(f"{place!a} is not a place of a group's")
+        raise ExportDamaged(f"{place!r} is not a place of a group's")
     return "/".join((folder, *rest))
 
 

@@ -94,7 +94,7 @@ def named_in(file_name: str) -> str | None:
 def check_id(task: str) -> None:
     """Raise ValueError if no task may have this id."""
     if _ID.fullmatch(task) is None:
-        raise ValueError("its name is wrong: rename it to 1-60 letters, digits, - and _, as morning-news.json")
+        raise ValueError("its name is wrong: rename it to 1-60 characters of A-Z a-z 0-9 - _, as morning-news.json")
 
 
 def tasks_of(home: Path, group: str) -> Iterator[str]:

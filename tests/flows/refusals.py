@@ -68,7 +68,7 @@ REFUSED: dict[str, list[Row]] = {
         ({"content": "x", "title": "\u200b"}, "invalid", "payload.title", "blank"),
         ({"content": "x", "tags": ["a", " "]}, "invalid", "payload.tags.1", "blank"),
         ({"content": "x", "aliases": ["\u202e"]}, "invalid", "payload.aliases.0", "blank"),
-        ({"content": "x", "category": "../global"}, "invalid", "payload.category", "names of letters"),
+        ({"content": "x", "category": "../global"}, "invalid", "payload.category", "names of A-Z"),
         ({"content": "x", "category": TOKEN}, "invalid", "payload.category", "credential"),
         ({"content": "x", "name": TOKEN}, "invalid", "payload.name", "credential"),
         ({"content": "x", "replace": True}, "invalid", "payload.name", "needs payload.name"),

@@ -74,7 +74,7 @@ def read_valid_until(text: str | None) -> datetime | None:
         why = "has no time zone"
     except (ValueError, OverflowError):
         pass
-    raise Refusal("invalid", f"{field} {text!a} {why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field)
+    raise Refusal("invalid", f"{field} {text!r} {why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field)
 
 
 def check_future(valid_until: datetime | None, now: datetime) -> None:

@@ -142,7 +142,7 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None, keep: Keeps) -> W
         if not up_to:
             log_of_it = await anyio.to_thread.run_sync(turn_logs.window, asked.group, asked.session)
             if not log_of_it.last_number:
-                raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
+                raise Refusal("not_found", f"nothing was said in session {asked.session!r} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
         result = {"up_to": up_to, "told": told}
         await keep(asked, result)

@@ -205,9 +205,9 @@ def place_of(file: str) -> tuple[str, str, str]:
         raise ValueError(f"{file} is not in groups/<group>/memory/")
     category, name = "/".join(parts[3:-1]) or GENERAL, parts[-1]
     if not CATEGORY.fullmatch(category):
-        raise ValueError(f"its folder {category!a} is not a category: names of letters, digits, - and _, up to 8 deep")
+        raise ValueError(f"its folder {category!r} is not a category: names of A-Z a-z 0-9 - _, up to 8 deep")
     if not name.endswith(".json") or not ENTRY_ID.fullmatch(name[:-5]):
-        raise ValueError(f"its name {name!a} is not an id: 1-64 letters, digits, - and _, then .json")
+        raise ValueError(f"its name {name!r} is not an id: 1-64 characters of A-Z a-z 0-9 - _, then .json")
     return parts[1], category, name[:-5]
 
 

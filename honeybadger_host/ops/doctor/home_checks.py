@@ -32,8 +32,7 @@ from honeybadger_host.files.home import (
 from honeybadger_host.files.safe_files import names_in, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
-from honeybadger_host.memory.entries.entry import parse_entry
-from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
@@ -160,7 +159,7 @@ def group_files(home: Path) -> Iterator[Finding]:
     for path in sorted((home / "groups").iterdir()) if (home / "groups").is_dir() else ():
         if path.is_dir() and not path.name.startswith(".") and not NAME.fullmatch(path.name):
             what = f"{printable(str(path))} is not a group's name: nothing in it is served"
-            yield Finding("group files", "warning", what, "rename it: at most 64 letters, digits, - and _")
+            yield Finding("group files", "warning", what, "rename it: at most 64 characters of A-Z a-z 0-9 - _")
     for group in groups_in(home):
         if (large := files.size_warning(group)) is not None:
             yield warning("group files", f"groups/{group}/{large}", "")
@@ -174,11 +173,12 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 def entries(home: Path) -> Iterator[Finding]:
     """Find files among the entries that are not entries: the host skips them."""
-    good, bad, files = 0, list[str](), EntryFiles(home)
+    good, bad = 0, list[str]()
     for group in groups_in(home):
-        for folder in files.folders(group):
-            for name in names_in(home / folder):
-                file = f"{folder}/{name}"
+        for folder, below, names in os.walk(home / memory_folder(group)):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            for name in sorted(names):
+                file = f"{os.path.relpath(folder, home)}/{name}"
                 if not name.endswith(".json") or name.startswith("."):
                     continue
                 try:

@@ -57,7 +57,7 @@ WRONG = [
     ("working", working(stored_at=5), "stored_at must be a time"),
     ("proposal", proposal(v=2), "v must be 1"),
     ("proposal", b"{}", "id is missing; group is missing; kind is missing; made_at is missing"),
-    ("proposal", proposal(group="../../etc"), "group must be an id: 1-64 letters"),
+    ("proposal", proposal(group="../../etc"), "group must be an id: 1-64 characters"),
     ("proposal", proposal(operatoins=[]), "operatoins is unknown"),
     ("proposal", proposal({"sources": ["../x"]}), "operations.0.sources.0 must be an id as search shows it"),
     ("proposal", proposal({"sources": ["a1", "a1"]}), "operation 1 names one of its sources twice"),

@@ -58,6 +58,23 @@ def test_a_folder_with_a_forbidden_group_name_is_named(home: Path) -> None:
     assert found.message == f"{home}/groups/our team is not a group's name: nothing in it is served"
 
 
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("Größe/x.json", "its folder 'Größe' is not a category: names of A-Z a-z 0-9 - _, up to 8 deep"),
+        ("general/Müll.json", "its name 'Müll.json' is not an id: 1-64 characters of A-Z a-z 0-9 - _, then .json"),
+    ],
+)
+def test_an_entry_with_a_forbidden_name_is_named_as_it_was_typed(file: str, fault: str, home: Path) -> None:
+    path = home / "groups/main/memory" / file
+    path.parent.mkdir(parents=True)
+    path.write_text('{"content": "The bins go out on Tuesday"}')
+    (path.parent / ".hidden").mkdir()
+    (path.parent / ".hidden/x.json").write_text("an editor's")
+    found = _found(home, "entries")
+    assert (found.level, found.message) == ("warning", f"groups/main/memory/{file}: {fault}")
+
+
 def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
     (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
     (home / "config" / "agents" / "chief.json").write_text('{"delegates_to": ["cook", "chief2"]}')
