@@ -121,7 +121,7 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "AM1 at most 50 turns, idle sessions leave memory, snapshots, unknown is empty": [
         "host/memory/test_turn_log.py::test_the_window_moves_and_the_log_is_kept_whole",
-        "host/memory/test_turn_log.py::test_an_idle_session_leaves_memory_and_loses_nothing",
+        "host/memory/test_turn_log.py::test_a_session_leaves_memory_with_its_batch_and_loses_nothing",
         "host/memory/test_turn_log.py::test_a_snapshot_does_not_change_when_more_is_said",
         "host/memory/test_turn_log.py::test_an_unknown_session_is_empty",
     ],
