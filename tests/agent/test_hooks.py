@@ -100,18 +100,6 @@ def contents_of(home: Path, group: str = "main") -> list[str]:
     return [turn["content"] for turn in turns_of(home, SESSION, group)]
 
 
-def test_a_turn_is_kept_when_it_ends(room: RawSender, transcript: Transcript) -> None:
-    transcript.user("My boat lies in Kiel")
-    transcript.assistant("Let me see", is_last=False)
-    transcript.user("a task ended", origin={"kind": "task-notification"})
-    transcript.user("do the research", isSidechain=True)
-    transcript.assistant("Noted")
-    assert context_of(run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted"))) == ""
-    assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]
-    assert {turn["by"] for turn in turns_of(room.home, SESSION, room.group)} == {"claude-code"}
-    assert [turn["sender"] for turn in turns_of(room.home, SESSION, room.group)] == [hook.login_name(), "claude-code"]
-
-
 def test_a_session_begins_with_the_groups_memory(room: RawSender, transcript: Transcript) -> None:
     SyncClient(room.home, room.group, "ann").update_memory("Ann likes teal", section="Colours")
     (transcript.path.parent / "source").mkdir()

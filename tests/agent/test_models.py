@@ -11,7 +11,6 @@ from pydantic import SecretStr
 from honeybadger_agent.models import ModelSettings, open_model
 from honeybadger_agent.models.model import (
     Message,
-    Model,
     ModelFailed,
     ModelSaid,
     Prompt,
@@ -23,17 +22,6 @@ from honeybadger_agent.models.model import (
 from honeybadger_agent.models.scripted import ScriptedModel, load_script
 
 KEY = "sk-very-secret-0123456789"
-
-
-async def test_every_kind_of_name_opens_and_contacts_nothing(tmp_path: Path) -> None:
-    script = tmp_path / "story.json"
-    script.write_text('{"turns": []}')
-    settings = ModelSettings(api_key=SecretStr(KEY))
-    for name in ("offline", "openai:gpt-5-mini", "anthropic:claude-sonnet-5", "ollama:llama3.2:3b"):
-        model: Model = open_model(name, settings)
-        assert model.name == name
-        await model.aclose()
-    assert open_model(f"scripted:{script}").name == "scripted:story.json"
 
 
 @pytest.mark.parametrize(

@@ -80,13 +80,6 @@ async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -
     assert "behind the shed" not in saved.text
 
 
-async def test_a_credential_is_not_repeated(asker: RawSender) -> None:
-    token = "ghp_" + "a1B2" * 9
-    saved = await say(asker, f"Remember that the token is {token}")
-    assert saved.text == "I saved this: Saved in MEMORY.md, section Notes"
-    assert token not in (await say(asker, "What is the token?")).text
-
-
 # ------------------------------------------------------------------------------------------------------- what is kept
 
 

@@ -119,14 +119,6 @@ async def failure(model: ProviderModel, ears: Ears | None = None) -> ModelFailed
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
-async def test_text_comes_in_pieces_and_tokens_are_counted(protocol: Protocol) -> None:
-    ears = Ears()
-    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
-        assert await ask(model, ears=ears) == HELLO
-    assert "".join(ears.pieces) == HELLO.text
-    assert len(ears.pieces) > 1
-
-
 async def test_calls_come_as_the_model_wrote_them(protocol: Protocol) -> None:
     said = ModelSaid("Wait.", (NOTE, ToolCall("call_2", "update_memory", '{"content":  "é"}')), 9, 3)
     with served(in_turn(protocol.write(said))) as endpoint, protocol.model(endpoint) as model:

@@ -54,18 +54,6 @@ def not_a_request(value: Any) -> NotARequest:
 # ------------------------------------------------------------------------------------------------------------ envelope
 
 
-def test_a_good_request_becomes_its_models() -> None:
-    value = envelope(group="main", sender="researcher", session="evening", sent_at="2026-11-21T06:00:00Z")
-    request = parse_request(orjson.dumps(value), "note-1")
-    assert request.model_dump() == value
-    assert parse_payload(request) == wire.UpdateMemory(content="dark mode")
-
-
-def test_what_may_be_absent_has_its_default() -> None:
-    request = parse_request(b'{"v": 1, "id": "a", "type": "ping"}', "a")
-    assert (request.session, request.group, request.sender, request.payload) == ("main", None, None, {})
-
-
 NO_REQUESTS: list[tuple[object, str]] = [
     *((envelope(v=version), "v must be an integer") for version in ("1", 1.0, True, None, [1])),
     *((envelope(**{name: [SECRET]}), f"{name} must be a string") for name in ("id", "type", "group", "sender")),
@@ -237,20 +225,6 @@ def test_any_bytes_are_a_request_or_a_printable_error(data: bytes, stem: str) ->
         assert problem.code in ("invalid", "too_large")
         assert problem.field is not None
         wire.dump_error("note-1", problem)
-
-
-# ------------------------------------------------------------------------------------------------------- what we write
-
-
-def test_the_same_arguments_give_the_same_bytes() -> None:
-    payload = wire.UpdateMemory(content="dark mode é", section="Preferences")
-    written = {
-        wire.dump_request("a", "update_memory", payload, session="main", sent_at="2026-11-21T06:00:00Z") for _ in "ab"
-    }
-    assert written == {
-        '{"v":1,"id":"a","type":"update_memory","session":"main","sent_at":"2026-11-21T06:00:00Z",'
-        '"payload":{"content":"dark mode é","section":"Preferences"}}'.encode()
-    }
 
 
 # --------------------------------------------------------------------------------------------------- the page itself

@@ -71,14 +71,6 @@ def test_removing_the_lock_file_makes_a_new_journal(served: Path) -> None:
     start_and_end(served)
 
 
-def test_a_journal_of_zeros_is_refused_with_advice(served: Path) -> None:
-    size = (served / JOURNAL_FILE).stat().st_size
-    (served / JOURNAL_FILE).write_bytes(bytes(size))
-    with pytest.raises(JournalError, match=r"damaged.*backup"):
-        start_and_end(served)
-    assert (served / JOURNAL_FILE).read_bytes() == bytes(size)
-
-
 def test_another_home_s_journal_is_refused(served: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     Journal.open(other).close()

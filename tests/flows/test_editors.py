@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import AT_ONCE, RawSender, arguments_of, assert_refused, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, RawSender, arguments_of, request, run_cli, wait_for
 from tests.people import grow_old, save, settle
 
 # For a command that is its own host.
@@ -90,28 +90,6 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
 
 def notes_of(text: str) -> list[str]:
     return [f"\n## {part}" for part in text.split("\n## ")[1:]]
-
-
-def test_two_removals_at_once_both_count(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(AT_ONCE).start()
-    for stem in ("a", "b", "c"):
-        stranger.do(stem, content=f"note {stem}")
-    settle(host.home)
-    host.stop()
-    operator = RawSender(host.home, sender="operator").make()
-    for stem, seq in (("u1", 1), ("u2", 2)):
-        operator.drop(stem, request(stem, "undo", payload={"seq": seq}))
-    stranger.drop("z", request("z", content="note z"))
-    host.start()
-    replies = [operator.reply(stem) for stem in ("u1", "u2")]
-    assert stranger.reply("z")["ok"] is True
-    assert replies[0]["ok"] is True
-    if not replies[1]["ok"]:  # in one batch: the second was decided upon a text that is not there yet
-        assert_refused(replies[1], "unavailable")
-        operator.do("u3", "undo", seq=2)
-    assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abcz"] == [0, 0, 1, 1]
-    archive = (stranger.memory.parent / "archive" / "MEMORY.md").read_text()
-    assert [archive.count(f"- note {stem}\n") for stem in "abcz"] == [1, 1, 0, 0]
 
 
 def test_undoing_a_note_twice_at_once_restores_it_once(make_host: HostFactory, stranger: RawSender) -> None:

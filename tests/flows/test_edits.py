@@ -95,15 +95,6 @@ def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawS
     edits(stood.home, 2)
 
 
-def test_removing_an_entry_just_saved_is_an_edit(stood: HostProcess, stranger: RawSender) -> None:
-    saved = stranger.do("t", "save_memory", content="likes tea", category="drinks")["id"]
-    path = stood.home / f"groups/main/memory/drinks/{saved}.json"
-    size = len(path.read_bytes().splitlines())
-    path.unlink()
-    (edit,) = edits(stood.home, 1)
-    assert told(edit)[1:5] == ("edit_removed", f"groups/main/memory/drinks/{saved}.json", 0, size)
-
-
 def test_edits_without_a_host_are_recorded_at_its_start(stood: HostProcess, stranger: RawSender) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
     settle(home)

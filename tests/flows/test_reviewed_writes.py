@@ -14,7 +14,6 @@ from honeybadger_agent.wire import SaveMemory
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
-from tests.flows.world import wait_for_status
 from tests.hosting import HostProcess, RawSender, run_agent, run_cli, status_of, wait_for
 
 
@@ -114,21 +113,6 @@ def test_a_person_may_edit_a_waiting_write(asker: RawSender, member: MakeClient)
     path.write_bytes(path.read_bytes().replace(b'"name": "rules.md"', b'"name": 5'))
     refused = cli_error("review", "accept", group, other.proposal, home=home)
     assert "name must be a string; edit it, or strike it" in refused
-
-
-def test_a_slip_in_an_edit_is_told_before_it_is_decided(asker: RawSender, member: MakeClient) -> None:
-    """The text before the edit was accepted."""
-    saved = member("cook").save_memory("The key is below the mat")
-    path = proposal_in(asker, saved.proposal)
-    good = path.read_text().replace("below the mat", "with Ben")
-    path.write_text(good.replace('"n": 1,', '"n": 1'))
-    wait_for_status(asker.home, lambda text: "cannot be read" in text)
-    refused = cli_error("review", "accept", asker.group, saved.proposal, home=asker.home)
-    assert f"groups/{asker.group}/proposals/{saved.proposal}.json: it is not JSON" in refused
-    path.write_text(good)
-    assert decide(asker, "accept", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
-    (entry,) = member().list_memory_entries(with_content=True).entries
-    assert entry.content == "The key is with Ben"
 
 
 def test_wrong_writes_are_refused_and_no_credential_waits(asker: RawSender, member: MakeClient) -> None:

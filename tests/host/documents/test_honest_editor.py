@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -94,19 +93,6 @@ def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
     assert world.text == buffer + note("b")
 
 
-def test_a_similar_line_of_another_editor_takes_nothing(world: World) -> None:
-    world.add("a")
-    one = other = world.text
-    world.add("b")
-    world.save(one + b"The first editor was here.\n")
-    world.look()
-    world.add("c")
-    world.save(b"The other editor was here.\n" + other)
-    world.look()
-    lines = b"The first editor was here.\n"
-    assert world.text == b"The other editor was here.\n" + note("a") + lines + note("b") + note("c")
-
-
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)
@@ -118,23 +104,6 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.kill()
     world.look()
     assert world.text == note("b")
-
-
-def test_a_merge_that_a_kill_cut_short_is_finished_later(world: World) -> None:
-    world.add("a")
-    saved = world.text + b"Mine.\n"
-    world.add("b")
-    world.passed += 600
-    saved_at = world.wall()
-    world.save(saved)
-    world.look()
-    merged = world.text
-    world.path.write_bytes(saved)  # the journal had it, the file not yet
-    os.utime(world.path, (saved_at, saved_at))
-    world.passed += 1800
-    world.kill()
-    world.look()
-    assert world.text == merged
 
 
 def test_a_note_deleted_while_no_host_ran_stays_gone_though_another_file_is_behind(tmp_path: Path) -> None:
@@ -168,19 +137,6 @@ def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
     world.look()
     said = [[line for line in text.split(b"\n") if line] for text in (world.text, whole + note("e"))]
     assert said[0] == said[1]
-
-
-def test_a_second_save_soon_after_is_no_continuation(world: World) -> None:
-    world.add("a")
-    world.look(seconds=60)
-    world.save(world.text + b"Mine.\n")
-    world.look()
-    for text in "bcde":
-        world.add(text)
-    world.look(seconds=5)
-    world.save(world.text.replace(note("c"), b"") + b"Mine, too.\n")  # it begins with all of the save before
-    world.look()
-    assert world.text == note("a") + b"Mine.\n" + note("b") + note("d") + note("e") + b"Mine, too.\n"
 
 
 def test_a_line_saved_while_typed_appears_once(world: World) -> None:

@@ -155,27 +155,6 @@ def test_receipts_of_imported_entries_stay(journal: Journal, path: Path) -> None
 TURN = TurnKey("main", "user", "t1")
 
 
-def test_a_begun_turn_keeps_attempts_and_steps(path: Path) -> None:
-    journal = Journal.open(path)
-    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
-    journal.keep_step(TURN, b'{"text":"a"}')
-    journal.keep_step(TURN, b'{"text":"b"}')
-    identity = journal.identity
-    journal.close()
-    journal = reopened(path, identity)
-    assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b'{"text":"a"}', b'{"text":"b"}'])
-    journal.give_up_turn(TURN)
-    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [b'{"text":"a"}', b'{"text":"b"}'])
-    assert journal.begin_turn(TURN._replace(sender="other"), b"d") == BegunTurn(1, [])
-    journal.close()
-
-
-def test_other_words_under_the_same_id_are_another_turn(journal: Journal) -> None:
-    journal.begin_turn(TURN, b"d")
-    journal.keep_step(TURN, b"{}")
-    assert journal.begin_turn(TURN, b"e") == BegunTurn(1, [])
-
-
 def test_a_turn_goes_with_its_answer_or_receipt_age(journal: Journal) -> None:
     for number in (1, 2):
         journal.begin_turn(TURN, b"d")
@@ -192,28 +171,6 @@ def test_a_turn_goes_with_its_answer_or_receipt_age(journal: Journal) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- projections
-
-
-def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
-    journal = Journal.open(path)
-    files = ["a", "b", "c", "a", "b", "a"]
-    journal.commit([row(seq, file=file) for seq, file in enumerate(files, 1)], [receipt(6)])
-    journal.mark_projected(5, {"a": 4, "b": 2})
-    for _ in range(2):
-        assert [found.seq for found in journal.unprojected()] == [2, 4, 5, 6]
-        assert (journal.projected_seq, journal.marks) == (1, Marks(5, {"a": 4, "b": 2}))
-        journal.close()
-        journal = reopened(path)
-    journal.mark_projected(6, {"b": 5})
-    assert [found.seq for found in journal.unprojected()] == [5]
-    journal.mark_projected(5, {})
-    assert journal.projected_seq == 4
-    journal.mark_projected(6, {})
-    journal.close()
-    journal = reopened(path)
-    assert (journal.projected_seq, journal.marks) == (6, Marks(6, {}))
-    assert list(journal.unprojected()) == []
-    journal.close()
 
 
 def test_a_copy_says_what_was_and_is_true(journal: Journal, path: Path) -> None:

@@ -230,14 +230,6 @@ def test_a_log_changed_from_outside_is_read_again(tmp_path: Path, log_file: Path
     assert say(tmp_path, turn_logs, "main") == 1
 
 
-def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    say(tmp_path, turn_logs, "main")
-    log_file.unlink()
-    assert numbers(turn_logs) == []
-    assert say(tmp_path, turn_logs, "main") == 1
-
-
 def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     say(tmp_path, turn_logs, "main")

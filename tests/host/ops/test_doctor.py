@@ -84,26 +84,6 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
     assert found.message.endswith("chief.json: delegates_to names chief2, and there is no such agent")
 
 
-def test_a_broken_task_is_named_with_its_fault(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = home / "groups" / "main" / "tasks"
-    folder.mkdir(parents=True)
-    (folder / "good.json").write_text(
-        '{"name": "a", "description": "b", "schedule_type": "interval", "interval_seconds": 60}'
-    )
-    offline = _found(home, "tasks")
-    assert (offline.level, "assistant has only the offline model" in offline.message) == ("warning", True)
-    monkeypatch.setenv("HONEYBADGER_MODEL__NAME", "scripted:story.json")
-    assert _found(home, "tasks") == Finding("tasks", "ok", "1 file can be read")
-    (folder / "rare.json").write_text(
-        '{"name": "a", "description": "b", "schedule_type": "cron", "cron_expression": "0 0 30 2 *"}'
-    )
-    (folder / "torn.json").write_text('{"name": "a", "descr')
-    rare, torn, good = (finding for finding in examine(home) if finding.check == "tasks")
-    assert (rare.level, torn.level, good.level) == ("warning", "warning", "ok")
-    assert rare.message.startswith("groups/main/tasks/rare.json: cron_expression is wrong: cron line '0 0 30 2 *'")
-    assert torn.message.startswith("groups/main/tasks/torn.json: it is not JSON")
-
-
 def _use_model(home: Path, url: str) -> None:
     text = f'[model]\nname = "openai:local"\nbase_url = "{url}/v1"\n'
     (home / "config" / "honeybadger.toml").write_text(text)

@@ -96,20 +96,6 @@ def test_the_service_may_write_only_to_its_home() -> None:
     assert other["ExecStart"] == ["/usr/local/bin/honeybadger-host run --home /srv/honey"]
 
 
-def test_closed_mode_adds_capabilities_in_a_drop_in() -> None:
-    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
-    files = dict(plan.files)
-    assert files[UNIT] == system_unit()
-    assert options(files[UNIT])["CapabilityBoundingSet"] == [""]
-    drop_in = options(files[DROP_IN])
-    assert drop_in["AmbientCapabilities"] == drop_in["CapabilityBoundingSet"] == ["CAP_DAC_OVERRIDE CAP_CHOWN"]
-    assert drop_in["StateDirectoryMode"] == ["0711"]
-    assert "d /var/lib/honeybadger 0711 honeybadger honeybadger -" in files[Path("/etc/tmpfiles.d/honeybadger.conf")]
-    open_mode = dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND).files)
-    assert DROP_IN not in open_mode
-    assert "d /var/lib/honeybadger 0700" in open_mode[Path("/etc/tmpfiles.d/honeybadger.conf")]
-
-
 @pytest.mark.parametrize("path", ["/home/ada/hb", "/root/hb", "/tmp/hb", "/var/tmp/hb", "/run/user/7/hb"])
 def test_a_path_that_the_service_cannot_see_is_refused(path: str) -> None:
     with pytest.raises(HostError, match="the service cannot see"):

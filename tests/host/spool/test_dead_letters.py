@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import os
-import stat
-import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,9 +14,7 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.spool import dead_letters
 from honeybadger_host.spool.dead_letters import DeadLetters, find_dead, list_dead, retry_dead
 from honeybadger_host.spool.inbox import Inbox
-from honeybadger_host.text.time_stamps import parse_time
 from tests.host.places import Place
-from tests.hosting import wait_for
 
 KIB = 1024
 
@@ -89,33 +82,6 @@ def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "be
     place.dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, why, **more)
 
 
-def test_a_dead_letter_has_its_bytes_and_reason(place: Place) -> None:
-    _bury(place, "x.json", b"\xff\x00")
-    folder = place.dead / "main" / "alice"
-    assert (folder / "x.json").read_bytes() == b"\xff\x00"
-    reason = json.loads((folder / "x.reason.json").read_text())
-    assert abs(parse_time(reason.pop("at")) - datetime.now(UTC)) < timedelta(minutes=1)
-    assert reason == {
-        "group": "main",
-        "sender": "alice",
-        "name": "x.json",
-        "reason": "because",
-        "bytes": "2",
-    }
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-
-
-def test_equal_bytes_are_buried_once(place: Place) -> None:
-    for data in (b"one", b"one", b"two", None, b"two", b"one", b"three", None):
-        _bury(place, "x.json", data)
-    reasons = place.buried()
-    assert len(reasons) == 4
-    assert {reason["name"] for reason in reasons.values()} == {"x.json"}
-    kept = sorted(path.read_bytes() for path in place.dead.glob("*/*/*") if ".reason" not in path.name)
-    assert kept == [b"one", b"three", b"two"]
-
-
 def test_bytes_without_a_reason_are_given_one(place: Place) -> None:
     folder = place.dead / "main" / "alice"
     folder.mkdir(parents=True)
@@ -176,31 +142,6 @@ def test_a_name_that_is_no_dead_letter_is_unknown(home: Path, name: str) -> None
         find_dead(home, name)
 
 
-def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -> None:
-    letters, inbox = DeadLetters(home / "data" / "dead"), Inbox("main", "alice", str(requests.parent))
-    is_over = threading.Event()
-
-    def serve() -> None:
-        while not is_over.is_set():
-            with contextlib.suppress(FileNotFoundError):
-                data = (requests / "a.json").read_bytes()
-                letters.bury(inbox, "a.json", data, "because")
-                (requests / "a.json").unlink()
-
-    serving = threading.Thread(target=serve)
-    serving.start()
-    try:
-        _bury_in(home, "a.json", b"first")
-        for _ in range(40):
-            retry_dead(home, find_dead(home, "main/alice/a"))
-            wait_for(lambda: not os.listdir(requests), what="it was served")
-            assert [letter.data for letter in list_dead(home)] == [b"first"]
-    finally:
-        is_over.set()
-        serving.join()
-    assert sorted(os.listdir(home / "data" / "dead" / "main" / "alice")) == ["a.json", "a.reason.json"]
-
-
 class Killed(BaseException):
     pass
 
@@ -233,14 +174,6 @@ def test_a_retry_killed_at_any_step_loses_nothing(
         retry_dead(home, letter)
     assert (requests / "a.json").read_bytes() == b"kept"
     assert list(list_dead(home)) == []
-
-
-def test_a_letter_that_cannot_be_put_back_is_kept(home: Path, requests: Path) -> None:
-    _bury_in(home, "a.json", b"kept")
-    (requests / "a.json").mkdir()
-    with pytest.raises(HostError, match=r"cannot put main/alice/a back: .*; it is main/alice/.* now"):
-        retry_dead(home, find_dead(home, "main/alice/a"))
-    assert [letter.data for letter in list_dead(home)] == [b"kept"]
 
 
 @pytest.mark.parametrize(

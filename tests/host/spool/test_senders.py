@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -20,15 +19,6 @@ AGENT = 4711
 
 def _write(home: Path, text: str) -> None:
     (home / SENDERS_FILE).write_text(text)
-
-
-def test_an_added_sender_is_listed_with_folders(home: Path) -> None:
-    root = add_sender(home, "main", "alice", None)
-    assert root == home / "data" / "ipc" / "main" / "alice"
-    assert sorted(os.listdir(root)) == ["replies", "requests", "tmp", "turns"]
-    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (root, *root.iterdir())} == {0o700}
-    assert load_senders(home) == {("main", "alice"): None}
-    assert json.loads((home / SENDERS_FILE).read_text()) == {"main/alice": {"uid": None}}
 
 
 def test_adding_again_changes_the_uid_and_keeps_the_others(home: Path) -> None:

@@ -57,22 +57,6 @@ def test_only_finished_names_are_requests(place: Place) -> None:
     assert place.take() == ["main/alice/-g.json", "main/alice/a.json"]
 
 
-def test_an_unfinished_file_is_looked_at_again(place: Place) -> None:
-    root = place.sender("main", "alice", "a.json")
-    (box,) = place.sweep(now=10.0)
-    place.take()
-    box.waiting["a.json"] = (10.0, 10.05)
-    box.release("a.json")
-    place.sweep(now=10.04)
-    assert place.take() == []
-    place.sweep(now=10.05)
-    assert place.take() == ["main/alice/a.json"]
-    box.release("a.json")
-    (root / "requests" / "a.json").rename(root / "requests" / "b.json")
-    place.sweep(now=10.06)
-    assert box.waiting == {}
-
-
 def test_a_longer_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
     monkeypatch.setattr(rate_limits, "PENDING_FILES", 3)
@@ -151,13 +135,6 @@ def test_a_folder_with_a_young_stamp_is_listed_again() -> None:
 
 
 # --------------------------------------------------------------------------------------------------------------- taking
-
-
-def test_a_groups_requests_are_taken_in_name_order(place: Place) -> None:
-    place.sender("main", "bob", "1.json", "4.json")
-    place.sender("main", "alice", "2.json", "3.json")
-    place.sweep()
-    assert place.take() == ["main/bob/1.json", "main/alice/2.json", "main/alice/3.json", "main/bob/4.json"]
 
 
 def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
