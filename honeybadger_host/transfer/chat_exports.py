@@ -39,7 +39,6 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
     name = conversation.get("conversation_id") or conversation.get("id")
     session = session_of(CHATGPT, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
     last = begun or file.modified
-    tools: list[str] = []  # that the model has called for its next answer
     for node, message in _shown(conversation):
         try:
             role = _ROLES[message["author"]["role"]]
@@ -54,11 +53,9 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             continue
         if role == "tool" or (role == "user" and not _is_typed(message, metadata)):
             continue
-        called = message.get("recipient")
-        if role == "assistant" and isinstance(called, str) and called != "all":
-            tools.append(called)
-            if not called.startswith(_CANVAS):
-                continue
+        called = str(message.get("recipient") or "all")
+        if role == "assistant" and called != "all" and not called.startswith(_CANVAS):
+            continue
         model = metadata.get("model_slug") if role == "assistant" else message["author"].get("name")
         yield SaidTurn(
             session=session,
@@ -68,9 +65,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             content=text,
             at=at,
             sender=model if isinstance(model, str) else None,
-            tools=tuple(tools) if role == "assistant" else (),
         )
-        tools = []
 
 
 def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
@@ -85,7 +80,7 @@ def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
     mapping = conversation["mapping"]
     node = conversation.get("current_node")
     if node not in mapping:
-        node = _newest_leaf(mapping)
+        node = next(reversed(mapping), None)
     branch: list[tuple[str, Mapping[str, Any]]] = []
     seen: set[str] = set()
     while isinstance(node, str) and node not in seen and isinstance(held := mapping.get(node), dict):
@@ -94,15 +89,6 @@ def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
             branch.append((node, message))
         node = held.get("parent")
     return branch[::-1]
-
-
-def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
-    def said_at(node: str) -> float:
-        at = time_of((mapping[node].get("message") or {}).get("create_time"))
-        return 0.0 if at is None else at.timestamp()
-
-    leaves = [node for node, held in mapping.items() if isinstance(held, dict) and not held.get("children")]
-    return max(leaves, key=said_at, default=None)
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -144,7 +130,7 @@ def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> 
         try:
             role = _SENDERS[message["sender"]]
             last = time_of(message.get("created_at")) or last or file.modified
-            text, tools = _said(message)
+            text = _said(message)
             attached = list(_attached(message))
         except (KeyError, TypeError, AttributeError) as error:
             yield Skipped(at, f"it has not the form of a message: {error!r}")
@@ -153,18 +139,17 @@ def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> 
         for index, file_text in enumerate(attached):  # no person typed the text of a file
             yield SaidTurn(session, f"{place}/attached/{index}", at, "tool", file_text, last)
         if text:
-            yield SaidTurn(session, place, at, role, text, last, tools=tools)
+            yield SaidTurn(session, place, at, role, text, last)
 
 
-def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a message, and the tools that it calls.
+def _said(message: Mapping[str, Any]) -> str:
+    """Return the text of a message.
 
     Where a message has blocks, its own text has notices in place of those that a device does not show.
     """
     blocks = message.get("content") or [{"text": message.get("text")}]
     parts = [block["text"] for block in blocks if block.get("text")]
-    tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))
-    return "\n\n".join(part.strip() for part in parts if part.strip()), tools
+    return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def _attached(message: Mapping[str, Any]) -> Iterator[str]:

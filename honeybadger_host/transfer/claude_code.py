@@ -12,21 +12,17 @@ from honeybadger_agent.hooks.hook import claude_code
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.markdown_import import facts_of
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
-from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
 
 
 def read_claude_code(file: SourceFile) -> Iterator[Found]:
-    """Yield the turns of a transcript, or the facts of memory. Results of tools are not imported."""
+    """Yield the turns of a transcript, or the facts of memory. Calls and results of tools are not imported."""
     if file.name.endswith(".jsonl"):
         yield from _transcript(file)
     elif file.name.endswith(".md"):
-        path = _from_project(file)
-        for found in facts_of(file):
-            if isinstance(found, Fact):
-                found = replace(found, place=found.place.replace(file.name, path, 1), where=path)
-            yield found
+        yield from facts_of(file, _from_project(file))
 
 
 def _from_project(file: SourceFile) -> str:
@@ -45,18 +41,16 @@ def _transcript(file: SourceFile) -> Iterator[Found]:
                 number += 1
                 turn = _turn(line, file, number) if line.strip() else None
                 if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
-                    text = "\n\n".join(filter(None, (pending.content, turn.content)))
-                    pending = replace(pending, content=text, tools=pending.tools + turn.tools)
-                    continue
-                if isinstance(turn, Skipped):
+                    pending = replace(pending, content=f"{pending.content}\n\n{turn.content}")
+                elif isinstance(turn, Skipped):
                     yield turn
                 elif turn is not None:
-                    if pending is not None and pending.content:
+                    if pending is not None:
                         yield pending
                     pending = turn
     except (OSError, ValueError) as error:
         yield Skipped(f"{file.name}, line {number + 1}", str(error))
-    if pending is not None and pending.content:
+    if pending is not None:
         yield pending
 
 
@@ -70,16 +64,13 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
     if not isinstance(said, dict):
         return Skipped(where, "it is not an object")
     turn = claude_code({"uuid": f"{file.stem}:{number}", **said})
-    if turn is None:
+    if turn is None or not turn["content"].strip():
         return None
     sender: object = None
-    tools: tuple[str, ...] = ()
     key = turn["key"]
     if turn["role"] == "assistant":
         message = said["message"]
-        sender, tools, key = message.get("model"), _tools_of(message.get("content")), message.get("id") or key
-    if not turn["content"].strip() and not tools:
-        return None
+        sender, key = message.get("model"), message.get("id") or key
     return SaidTurn(
         session=session_of(NAME, file.stem),
         place=str(key),
@@ -88,15 +79,8 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
         content=turn["content"].strip(),
         at=time_of(turn.get("at")) or file.modified,
         sender=sender if isinstance(sender, str) else None,
-        tools=tools,
         is_copied=True,
     )
-
-
-def _tools_of(content: object) -> tuple[str, ...]:
-    """Return the tools that a message of the model asks for."""
-    used = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    return tuple(str(block["name"]) for block in used if block.get("type") == "tool_use" and block.get("name"))
 
 
 def _is_one_answer(before: SaidTurn, after: SaidTurn) -> bool:

@@ -30,8 +30,6 @@ from honeybadger_agent.wire.labels import (
     MAX_SPEAKER_CHARACTERS,
     MAX_TAG_CHARACTERS,
     MAX_TITLE_CHARACTERS,
-    MAX_TOOL_CHARACTERS,
-    MAX_TOOLS_USED,
 )
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import HomeError, HostError
@@ -192,14 +190,12 @@ class Import:
         for number, start in enumerate(range(0, len(said.content), most)):
             place = said.place if not number else f"{said.place}\0{number}"
             session = "" if said.is_copied else said.session
-            tools = [_text(name)[:MAX_TOOL_CHARACTERS] for name in said.tools if name]
             yield _without_empty(
                 id=f"import-{_digest(self._format, session, place)[:24]}",
                 role=said.role,
                 content=_text(said.content[start : start + most]),
                 at=time_stamp(at, "milliseconds"),
                 sender=_text(said.sender or "")[:MAX_SPEAKER_CHARACTERS],
-                tools_used=tools[:MAX_TOOLS_USED],
             )
 
     def _entry(self, fact: Fact) -> dict[str, Any]:

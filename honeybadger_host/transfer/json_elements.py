@@ -45,10 +45,8 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
                     yield from read(one, where, file)
                 except (LookupError, TypeError, AttributeError, ValueError) as error:
                     yield Skipped(where, f"it has not the form of one: {error!r}")
-    except Broken as error:
-        yield Skipped(f"{file.name}, {what} {number + 1}", str(error))
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error!r}")
+    except (Broken, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error}")
 
 
 def elements(file: IO[bytes]) -> Iterator[Any]:

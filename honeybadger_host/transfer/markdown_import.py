@@ -33,11 +33,15 @@ Value = str | list[str]
 def read_markdown(file: SourceFile) -> Iterator[Found]:
     """Yield the facts of a Markdown file."""
     if file.name.lower().endswith(_ENDINGS):
-        yield from facts_of(file)
+        yield from facts_of(file, f"{file.folder}/{file.name}" if file.folder else file.name)
 
 
-def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
-    """Yield the text of a Markdown file as one fact, or as several if it is longer than an entry may be."""
+def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
+    """Yield the text of a Markdown file as one fact, or as several if it is longer than an entry may be.
+
+    Args:
+        path: its place, the same in each import.
+    """
     try:
         with file.open() as opened:
             data = opened.read(MAX_PIECE_BYTES + 1)
@@ -61,8 +65,8 @@ def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
     parts = _parts(body.strip("\n"))
     for number, part in enumerate(parts, 1):
         yield Fact(
-            place=file.name if number == 1 else f"{file.name}\0{number}",
-            where=file.name,
+            place=path if number == 1 else f"{path}\0{number}",
+            where=path,
             content=part,
             category=str(PurePosixPath(file.name).parent).removeprefix("."),
             title=title if len(parts) == 1 else f"{title} ({number} of {len(parts)})",

@@ -38,7 +38,6 @@ class SaidTurn:
     content: str
     at: datetime | None
     sender: str | None = None
-    tools: tuple[str, ...] = ()
     is_copied: bool = False
 
 
