@@ -31,6 +31,7 @@ from honeybadger_host.files.safe_files import (
     sync_all,
     sync_folder,
 )
+from honeybadger_host.journal.opening import read_position
 
 FORMAT: Final = 1
 _MAX_RATIO: Final = 250  # of unpacked to packed bytes; see `most_unpacked`
@@ -99,27 +100,18 @@ class Place(BaseModel):
     gid: int = Field(ge=0)
 
 
-class StoredJournal(BaseModel):
-    """The identity of a journal, and its last change."""
-
-    identity: str
-    seq: int
-
-
 class Manifest(BaseModel):
     """The manifest: the last member of an archive.
 
     Args:
         version: version of the host that made it.
         made_at: UTC, RFC 3339.
-        journal: None if the home had none yet.
     """
 
     format: int
     version: str
     made_at: str
     home: Place
-    journal: StoredJournal | None
 
 
 class Restored(NamedTuple):
@@ -152,10 +144,7 @@ def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo
         raise HostError(
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
         )
-    members = [member for member in unpacked if member.name != MANIFEST]
-    if manifest.journal is not None and JOURNAL_FILE not in {member.name for member in members}:
-        raise ArchiveDamaged(archive, f"{JOURNAL_FILE} is missing")
-    return manifest, members
+    return manifest, [member for member in unpacked if member.name != MANIFEST]
 
 
 def most_unpacked(packed: int) -> int:
@@ -279,8 +268,8 @@ def _finish(manifest: Manifest, members: Sequence[tarfile.TarInfo], staging: Pat
 
     Files of the former host's user get the owner of the home.
     """
-    if manifest.journal is not None:
-        replace(staging / LOCK_FILE, holder_bytes(manifest.journal.identity))
+    if (staging / JOURNAL_FILE).exists():
+        replace(staging / LOCK_FILE, holder_bytes(read_position(staging / JOURNAL_FILE).identity))
         _give(staging / LOCK_FILE, home.st_uid, home.st_gid, FILE_MODE)
     for member in reversed(members):  # what is in a folder comes before it
         path = staging / member.name

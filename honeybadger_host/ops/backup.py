@@ -31,7 +31,6 @@ from honeybadger_host.ops.archive import (
     PARTS,
     Manifest,
     Place,
-    StoredJournal,
     appearing,
     packing,
 )
@@ -80,22 +79,21 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     with appearing(target, "backup") as archive, packing(archive) as tar:
         packer = _Packer(tar, archive.parent)
         packer.add_home(home)
-        journal = None
+        seq = None
         if has_journal:
             copy = archive.with_name("journal.db")
-            held = copy_journal(home / JOURNAL_FILE, copy, marks=marks)
-            journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
+            seq = copy_journal(home / JOURNAL_FILE, copy, marks=marks).committed_seq
             with open(copy, "rb") as file:
                 packer.add_file(file, JOURNAL_FILE, (home / JOURNAL_FILE).stat())
         status = home.stat()
         place = Place(mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid)
         made_at = time_stamp(now)
-        manifest = Manifest(format=FORMAT, version=__version__, made_at=made_at, home=place, journal=journal)
+        manifest = Manifest(format=FORMAT, version=__version__, made_at=made_at, home=place)
         info = tarfile.TarInfo(MANIFEST)
         data = manifest.model_dump_json(indent=2).encode()
         info.size = len(data)
         tar.addfile(info, io.BytesIO(data))
-    return Packed(packer.files, None if journal is None else journal.seq, packer.left_out)
+    return Packed(packer.files, seq, packer.left_out)
 
 
 class _Packer:

@@ -9,12 +9,12 @@ import hashlib
 import os
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
@@ -53,7 +53,6 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import is_plain, place_of
 
-RowT = TypeVar("RowT")
 _QUIET_SECONDS: Final = 1.0  # the files of a group are written this long after its last change
 _MAX_SECONDS: Final = 60.0  # a group that changes all the time for this long is not exported
 
@@ -86,6 +85,8 @@ def export_group(home: Path, group: str, target: Path) -> Exported:
     places = (*folders_of(group).values(), *single_files_of(group).values())
     if not any(os.path.lexists(home / place) for place in places):
         raise NotFound(f"{home} has no group {group!r}")
+    if not (home / JOURNAL_FILE).exists():
+        raise HostError(f"no host has served {home} yet, so nobody knows who wrote what: start one, then export again")
     with appearing(target, "export") as made:
         if not target.name.endswith((".tar.gz", ".tgz")):
             return _Exporter(home, group, made).export()
@@ -109,10 +110,10 @@ class _Exporter:
         seq = self._copy_until_quiet()
         done = self._done
         done.files, done.bytes = len(self._files), sum(held.size for held in self._files.values())
-        unsettled = read_unsettled(self._journal, self._group, seq) if self._journal.exists() else {}
+        unsettled = read_unsettled(self._journal, self._group, seq)
         lines = {
             JOURNAL: self._event_lines(seq),
-            RECEIPTS: map(receipt_line, self._rows(read_receipts, seq)),
+            RECEIPTS: map(receipt_line, read_receipts(self._journal, self._group, seq)),
             RECALLED: self._recalled_lines(),
             FILES: self._file_lines(seq),
         }
@@ -133,11 +134,11 @@ class _Exporter:
     def _copy_until_quiet(self) -> int:
         """Copy all files; return the number of the last change in them. Raises HostError."""
         deadline = time.monotonic() + _MAX_SECONDS
-        seq, _ = self._last()
+        seq, _ = last_of(self._journal, self._group)
         for file in self._walk():
             self._copy(file)
         while True:
-            newest, at = self._last()
+            newest, at = last_of(self._journal, self._group)
             if is_served(self._home) and abs(time.time() - at / 1000) < _QUIET_SECONDS:  # not in the files yet
                 if time.monotonic() > deadline:
                     raise HostError(
@@ -151,10 +152,6 @@ class _Exporter:
             seq = newest
             for file in changed:
                 self._copy(file)
-
-    def _last(self) -> tuple[int, int]:
-        """Return number and time of the newest change of the group."""
-        return last_of(self._journal, self._group) if self._journal.exists() else (0, 0)
 
     # ---------------------------------------------------------------------------------------------------------- files
 
@@ -225,12 +222,8 @@ class _Exporter:
                 file.write(data)
         return digest.hexdigest()
 
-    def _rows(self, read: Callable[[Path, str, int], Iterable[RowT]], seq: int) -> Iterable[RowT]:
-        """Return the rows of the group up to a change; none where no host ever ran."""
-        return read(self._journal, self._group, seq) if self._journal.exists() else ()
-
     def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
-        for event in self._rows(read_group, seq):
+        for event in read_group(self._journal, self._group, seq):
             self._done.changes += 1
             yield event_line(event)
 
@@ -254,8 +247,6 @@ class _Exporter:
 
     def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
         """Return place -> the file as the host last saw it, and the host's changes since."""
-        if not self._journal.exists():
-            return {}
         reader = EditReader(self._journal)
         looked_at = reader.seen([*reader.names_below(f"groups/{self._group}/")])
         known: dict[str, tuple[Seen, list[Row]]] = {}

@@ -9,7 +9,8 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_host.errors import NotFound
-from honeybadger_host.files.safe_files import NotRegular, make_folders, open_new, open_plain
+from honeybadger_host.files.safe_files import make_folders, open_new
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
@@ -24,7 +25,8 @@ _MAX_NAME_LENGTH: Final = 80
 def export_markdown(home: Path, group: str, target: Path) -> Exported:
     """Write a group's texts, entries and conversations as Markdown into a new folder.
 
-    Raises NotFound if there is no such group. Raises HostError if it cannot be written; then there is no folder.
+    Raises NotFound if there is no such group. Raises HostError if something cannot be read or written; then there is no
+    folder.
     """
     if not (home / "groups" / group).is_dir():
         raise NotFound(f"{home} has no group {group!r}")
@@ -42,11 +44,11 @@ def export_markdown(home: Path, group: str, target: Path) -> Exported:
 
 def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
     for name in TEXTS:
-        if (data := _read(home / "groups" / group / name, done)) is not None:
+        if (data := read_whole(home / "groups" / group / name)) is not None:
             yield name, [data]
     for folder in EntryFiles(home).folders(group):
         for path in sorted((home / folder).glob("*.json")):
-            if (data := _read(path, done)) is None:
+            if (data := read_whole(path)) is None:
                 continue
             try:
                 entry = parse_entry(data, str(path.relative_to(home)))
@@ -55,7 +57,7 @@ def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterab
                 continue
             yield f"memory/{entry.category}/{_name(entry)}", [_entry_text(entry)]
     for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
-        if (data := _read(path, done)) is not None:
+        if (data := read_whole(path)) is not None:
             yield f"conversations/{path.stem}.md", _conversation(path.name, data, done)
 
 
@@ -99,14 +101,3 @@ def _free(path: Path) -> Path:
         number += 1
         free = path.with_name(f"{path.stem} {number}{path.suffix}")
     return free
-
-
-def _read(path: Path, done: Exported) -> bytes | None:
-    try:
-        with open(open_plain(path)[0], "rb") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (NotRegular, OSError) as error:
-        done.left_out.append(f"{path.name}: {error}")
-        return None

@@ -44,10 +44,9 @@ def test_a_backup_under_load_restores_everything_acknowledged_once(
             assert packed.returncode == 0, packed.stderr
             seq_after = read_position(home / "data/journal.db")
             (tmp_path / f"unpacked-{number}").mkdir()
-            manifest, _ = open_backup(archive, tmp_path / f"unpacked-{number}")
-            assert manifest.journal is not None
+            open_backup(archive, tmp_path / f"unpacked-{number}")
             if (
-                manifest.journal.seq > seq_before.committed_seq
+                read_position(tmp_path / f"unpacked-{number}/data/journal.db").committed_seq > seq_before.committed_seq
                 and seq_after.marks.projected_seq > seq_before.marks.projected_seq
             ):
                 break  # else nothing was written meanwhile, and this shows nothing
