@@ -241,22 +241,21 @@ class Forgetter:
             done.removed.update(await self._read(remove_quotes, self._home, plan))
             found = await self._read(find, self._journal.path, plan)
             files = await self._read(self._files_with, plan)
-            if not found and not files and not await self._read(self._has_earlier_texts, plan):
+            if not found and not files:
                 self.is_interrupted = False
                 return
-            while not found.is_settled(self._journal.marks):
-                if time.monotonic() > until:
-                    raise WorldFailed("what was said of it does not settle in its file: see `honeybadger-host status`")
-                await anyio.sleep(SETTLE_LOOK_SECONDS)
-            is_erased = False
-            if found or files:
+            if found.is_settled(self._journal.marks):
                 async with self.recording:
                     is_erased = await self._in_writers_place(partial(self._erase, plan, found, files, done))
                 done.files.update(files)
                 until = time.monotonic() + _MAX_ERASING_SECONDS
-            if not is_erased:
-                await anyio.sleep(SETTLE_LOOK_SECONDS)
-        raise WorldFailed("it is said again and again, or a file of it is open in another program")
+                if is_erased:
+                    continue
+            await anyio.sleep(SETTLE_LOOK_SECONDS)
+        raise WorldFailed(
+            "it is said again and again, does not settle in its file (see `honeybadger-host status`), or its file is "
+            "open in another program"
+        )
 
     def _erase(self, plan: Forgetting, found: Found, files: Sequence[str], done: Forgotten) -> bool:
         """Remove what was found; return whether all was removed. The caller holds the writer's place."""
@@ -336,12 +335,6 @@ class Forgetter:
                 found.append(file)
             time.sleep(0)  # lets the threads that serve requests run
         return found
-
-    def _has_earlier_texts(self, plan: Forgetting) -> bool:
-        """Return whether a text is left in the earlier version of a replaced file, which is kept for a while."""
-        phrases, folder = plan.phrases, self._home / "groups" / plan.group
-        earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
-        return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)
 
     # -------------------------------------------------------------------------------------------------------- threads
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_agent.wording import shortened
-from honeybadger_host.journal.edits import edit_of, edited_lines, is_edit, unread_of
+from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, edited_lines, is_edit, unread_of
 from honeybadger_host.journal.schema import Row
 
 
@@ -19,10 +19,12 @@ def gist_of(event: Row, most: int = 80) -> str:
     text = event.data.decode("utf-8", "replace")
     if is_edit(event):
         text = _edit(event)
+    elif event.kind in REVISED_KINDS:
+        text = _lines(edit_of(event))
     elif event.kind in _NOTES:
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
     else:
-        with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
+        with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError):
             gist = WORDS[event.kind].gist
             value = orjson.loads(event.data)
             text = gist.format_map(value) if isinstance(gist, str) else gist(value)
@@ -36,10 +38,16 @@ def _edit(event: Row) -> str:
     lines = edited_lines(edit)
     if edit.unread:
         return f"honeybadger-host undo {event.seq} brings back {unread_of(event)} ({lines})"
+    words = _lines(edit)
+    return f"{lines}: {words}" if words else lines
+
+
+def _lines(edit: Edit) -> str:
+    """Return what a change of lines added, else what it removed; of a note its words."""
     hunks = edit.hunks or ()
     told = [line for hunk in hunks for line in hunk.added] or [line for hunk in hunks for line in hunk.removed]
-    words = b"".join(told).decode("utf-8", "replace").strip().removeprefix("- ")
-    return f"{lines}: {words}" if words else lines
+    text = b"".join(told).decode("utf-8", "replace").strip()
+    return text.partition("\n- ")[2] or text.removeprefix("- ")
 
 
 # The functions below take the JSON of a change and return its text. They raise KeyError, TypeError for another form.
@@ -54,24 +62,6 @@ def _task_record(value: Any) -> str:
     return ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
 
 
-def _feedback(value: Any) -> str:
-    return " ".join((value["kind"], value.get("content", "")))
-
-
-def _noted(value: Any) -> str:
-    lines = [line for _, gone, added in value["hunks"] for line in gone or added]
-    return "; ".join(line[2:].rstrip() for line in lines if line.startswith("- "))
-
-
-def _edited_note(value: Any) -> str:
-    return "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
-
-
-def _undone(value: Any) -> str:
-    text = " ".join(line for _, _, added in value["hunks"] for line in added)
-    return text or "taken out: " + " ".join(line for _, gone, _ in value["hunks"] for line in gone)
-
-
 def _watermark(value: Any) -> str:
     by = value["proposal"]
     up_to = value.get("at") if by.startswith(("preferences-", "dream-")) else f"turn {value['turn']}"
@@ -83,10 +73,6 @@ def _proposal(value: Any) -> str:
     told = next((each.get("result") or each.get("why") for each in value["operations"]), None)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     return ": ".join(filter(None, (counts, told)))
-
-
-def _session(value: Any) -> str:
-    return f"up to turn {(value.get('honeybadger') or value)['turns']}"
 
 
 class Words(NamedTuple):
@@ -104,19 +90,20 @@ class Words(NamedTuple):
 _SAID: Final = "[{sender}]: {content}"
 _TASK: Final = "{name}: {description}"
 _WORKING: Final = "{key}: {data}"
+_SESSION: Final = "up to turn {honeybadger[turns]}"
 _NOTES: Final = ("note", "note_archived")  # their text is Markdown
 WORDS: Final[Mapping[str, Words]] = {
     "note": Words("noted"),
     "note_archived": Words("archived a note"),
-    "note_removed": Words("took notes out", _noted),
-    "note_restored": Words("put notes back", _noted),
-    "note_edited": Words("edited a note", _edited_note),
-    "edit_undone": Words("took an edit back", _undone),
+    "note_removed": Words("took notes out"),
+    "note_restored": Words("put notes back"),
+    "note_edited": Words("edited a note"),
+    "edit_undone": Words("took an edit back"),
     "turn": Words("said", _SAID),
     "turns_withdrawn": Words("withdrew turns", _turns),
     "turns_restored": Words("restored turns", _turns),
     "message": Words("sent a message", _SAID),
-    "feedback": Words("gave feedback", _feedback),
+    "feedback": Words("gave feedback", "{kind} {content}"),
     "entry": Words("saved an entry"),
     "entry_removed": Words("removed an entry"),
     "archived": Words("archived an entry"),
@@ -134,8 +121,8 @@ WORDS: Final[Mapping[str, Words]] = {
     "history": Words("summarised the conversation"),
     "summary": Words("wrote the summary"),
     "summary_removed": Words("removed the summary"),
-    "session": Words("updated the session", _session),
-    "session_removed": Words("removed the session", _session),
+    "session": Words("updated the session", _SESSION),
+    "session_removed": Words("removed the session", _SESSION),
     "watermark": Words("read the conversation", _watermark),
     "watermark_removed": Words("forgot how far the conversation was read", _watermark),
     "working": Words("kept in working memory", _WORKING),
