@@ -54,6 +54,12 @@ def put(home: Path, task: str, group: str = "main", **members: Any) -> Path:
     )
 
 
+def wait_until_doctor_says(home: Path, fault: str) -> None:
+    """Wait until the host's status has a fault of a task; then the doctor says it."""
+    wait_for(lambda: any(fault in why for why in status_of(home)["tasks"]["refused"]))
+    assert fault in cli_text("doctor", home=home)
+
+
 def refused_of(host: HostProcess, group: str) -> list[dict[str, Any]]:
     return [event for event in host.events("task.refused") if event["file"].startswith(f"groups/{group}/")]
 
@@ -281,7 +287,7 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
     assert not whys.keys() & {"notes", ".hidden"}
     refused = {event["file"].rpartition("/")[2] for event in refused_of(served, group)}
     assert {"bad name!.json", "caf\\xe9.json", "blank.json"} <= refused
-    assert f"groups/{group}/tasks/bad name!.json: its name is wrong" in cli_text("doctor", home=home)
+    wait_until_doctor_says(home, f"groups/{group}/tasks/bad name!.json: its name is wrong")
     (folder / "bad name!.json").rename(folder / "good-name.json")
     wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done", group)})
     listing = run_cli("tasks", home=home)
@@ -307,7 +313,7 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert why in cli_error("tasks", "run", "main", task, home=home)
     wait_for_status(home, lambda text: "does not run: groups/main/tasks/news.json: agent assistant" in text)
     put(home, "daily", interval_seconds=86_400)
-    assert f"groups/main/tasks/daily.json: {why}" in cli_text("doctor", home=home)
+    wait_until_doctor_says(home, f"groups/main/tasks/daily.json: {why}")
     created = json.loads((home / row["file"]).read_text())["created"]
     wait_for(lambda: datetime.now(UTC) > datetime.fromisoformat(created) + timedelta(seconds=3))
     assert said(home) == []
@@ -327,7 +333,7 @@ def test_a_task_waits_for_its_agent(served: HostProcess, tasker: RawSender) -> N
     put(home, "news", group, agent="ghost")
     (refused,) = wait_for(lambda: refused_of(served, group))
     assert refused["why"] == "there is no agent 'ghost'; there are: assistant"
-    assert f"groups/{group}/tasks/news.json: {refused['why']}" in cli_text("doctor", home=home)
+    wait_until_doctor_says(home, f"groups/{group}/tasks/news.json: {refused['why']}")
     agent = home / "config/agents/ghost.json"
     agent.parent.mkdir()
     agent.write_text('{"model": "scripted:script.json"}')

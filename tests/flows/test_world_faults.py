@@ -86,7 +86,6 @@ def test_with_too_many_open_files_the_host_waits(spare: int, make_host: HostFact
     assert len(said) < 10, said  # not one for each request, nor for each sweep
     if spare == 0:
         assert not [name for name in names if stranger.peek(name)]
-        assert "LimitNOFILE=" in cli_text("doctor", home=stranger.home)
     _limit_of_open_files(host, before)
     for name in names:
         assert stranger.reply(name)["ok"] is True

@@ -14,7 +14,6 @@ from honeybadger_host.ops.doctor import agent_checks, home_checks
 from honeybadger_host.ops.findings import Finding
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
-    home_checks.versions,
     home_checks.home_folder,
     home_checks.settings,
     home_checks.lock,
@@ -27,7 +26,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.running,
     home_checks.dead_letters,
     agent_checks.agents,
-    agent_checks.tasks,
     agent_checks.directives,
     agent_checks.coding_tools,
 )

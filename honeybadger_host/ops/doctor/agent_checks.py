@@ -1,38 +1,26 @@
-"""The doctor's checks of agents, their models, tasks, prompts and coding tools: functions of the home folder."""
+"""The doctor's checks of agents, their models, prompts and coding tools: functions of the home folder."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
 
 from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
-from honeybadger_agent.models.model import DEFAULT_URLS, ModelFailed
+from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wording import count_of, in_words
-from honeybadger_host.agents import AGENTS_FOLDER, Agent, agent_files, load_agent, unknown_agent
-from honeybadger_host.configuration import host_zone, model_key
+from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.configuration import model_key
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
-from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.home import groups_in
-from honeybadger_host.handlers.tasks import why_without_model
-from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.doctor.home_checks import settings_of
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
-from honeybadger_host.settings import Model, Settings
-from honeybadger_host.work.task_files import WrongSchedule, check_id, parse_task, schedule_of, task_file, tasks_of
-
-_MODEL_TIMEOUT_SECONDS: Final = 3.0  # for the server of a model to answer
+from honeybadger_host.settings import Settings
 
 
 def agents(home: Path) -> Iterator[Finding]:
-    """Check the files of agents and their models. A local server is asked, a provider is not. Raises SettingsError."""
+    """Check the files of agents and their models; no model is asked. Raises SettingsError."""
     loaded = settings_of(home)
     models = {loaded.model.name: "model.name"}
     files = [name.removesuffix(".json") for name in agent_files(home)]
@@ -52,39 +40,6 @@ def agents(home: Path) -> Iterator[Finding]:
     yield ok("agents", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
     for name, wanted_by in models.items():
         yield _model(home, name, wanted_by, loaded)
-
-
-def tasks(home: Path) -> Iterator[Finding]:
-    """Check the files of tasks, and that the agent of each has a language model. Raises SettingsError."""
-    loaded = settings_of(home)
-    good = 0
-    for group in groups_in(home):
-        for task in tasks_of(home, group):
-            try:
-                _check_task(home, group, task, loaded)
-                good += 1
-            except WrongSchedule as error:
-                why = f"{task_file(group, task)}: {error.member} {error}"
-                yield warning("tasks", why, "mend it; until then it does not run")
-            except (ValueError, WorldFailed) as error:
-                yield warning("tasks", f"{task_file(group, task)}: {error}", "mend it; until then it does not run")
-    if good:
-        yield ok("tasks", f"{count_of(good, 'file')} can be read")
-
-
-def _check_task(home: Path, group: str, task_id: str, loaded: Settings) -> None:
-    """Raise ValueError, WorldFailed if a task cannot run."""
-    check_id(task_id)
-    task = parse_task(read_whole(home / task_file(group, task_id)) or b"")
-    schedule_of(task, datetime.now(UTC), host_zone(), loaded.tasks.least_seconds)
-    agent = task.agent or loaded.turns.agent
-    there = {name.removesuffix(".json") for name in agent_files(home)} | {loaded.turns.agent}
-    if agent not in there:
-        raise ValueError(unknown_agent(agent, there))
-    known = load_agent(home, agent)
-    own_model = known.model if isinstance(known, Agent) else None
-    if (why := why_without_model(agent, own_model or loaded.model.name)) is not None:
-        raise ValueError(why)
 
 
 def directives(home: Path) -> Iterator[Finding]:
@@ -138,31 +93,6 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
                 return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model")
             is_own = kind == loaded.model.name.partition(":")[0]
             key, key_name = model_key(kind, is_own=is_own)
-            server = _own_server(name, loaded.model)
-            if not key and not server:
+            if not key and kind != "ollama" and not (is_own and loaded.model.base_url):
                 return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
-            if server and (why := _why_silent(server)) is not None:
-                advice = "start it, or correct model.base_url"
-                return problem("model", f"{what}: its server at {server} cannot be asked: {why}", advice)
-            return ok("model", f"{what}, served at {server}" if server else f"{what}, which is not asked here")
-
-
-def _own_server(name: str, settings: Model) -> str:
-    """Return the address of a model's server if it is configured or on this machine, else an empty text."""
-    kind, _ = split_name(name)
-    if kind == settings.name.partition(":")[0] and settings.base_url:
-        return settings.base_url
-    return DEFAULT_URLS["ollama"] if kind == "ollama" else ""
-
-
-def _why_silent(url: str) -> str | None:
-    """Return why a model's server does not list its models, or None if it does."""
-    try:
-        parts = urlsplit(url)
-        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        with closing(kind(parts.hostname or "", parts.port, timeout=_MODEL_TIMEOUT_SECONDS)) as connection:
-            connection.request("GET", f"{parts.path.rstrip('/')}/models")
-            status = connection.getresponse().status
-    except (OSError, HTTPException, ValueError) as error:
-        return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    return f"it answers with status {status}" if status >= 500 else None
+            return ok("model", f"{what}, which is not asked here")

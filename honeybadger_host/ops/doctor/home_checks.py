@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
-import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -36,17 +34,14 @@ from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
+from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.senders import load_senders
 
 # Folders of a home that may be separate file systems.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
 _MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
 _MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
-_LOOKED_AT: Final = ("agents", "journal", "large_memories", "tasks")  # parts of the status whose files are checked, too
-
-
-def versions(home: Path) -> Iterator[Finding]:
-    yield ok("versions", f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}")
+_LOOKED_AT: Final = ("agents", "journal", "large_memories")  # parts of the status whose files are checked, too
 
 
 def disk(home: Path) -> Iterator[Finding]:
@@ -212,13 +207,9 @@ def inboxes(home: Path) -> Iterator[Finding]:
 
 
 def dead_letters(home: Path) -> Iterator[Finding]:
-    count = size = 0
-    for path in (home / "data" / "dead").glob("*/*/*.json"):
-        count += path.name.endswith(".reason.json")
-        with contextlib.suppress(FileNotFoundError):
-            size += path.stat().st_size
-    if count:
-        message = f"{count_of(count, 'request')} could not be served, {size >> 20} MiB are kept"
-        yield warning("dead letters", message, "honeybadger-host dead list")
+    if names := dead_names(home):
+        yield warning(
+            "dead letters", f"{count_of(len(names), 'request')} could not be served", "honeybadger-host dead list"
+        )
     else:
         yield ok("dead letters", "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
-from tests.endpoint import Answer, served
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 
@@ -82,31 +80,6 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
     found = _found(home, "agents")
     assert found.level == "warning"
     assert found.message.endswith("chief.json: delegates_to names chief2, and there is no such agent")
-
-
-def _use_model(home: Path, url: str) -> None:
-    text = f'[model]\nname = "openai:local"\nbase_url = "{url}/v1"\n'
-    (home / "config" / "honeybadger.toml").write_text(text)
-
-
-@pytest.mark.parametrize(("status", "level"), [(200, "ok"), (401, "ok"), (503, "problem")])
-def test_a_models_own_server_is_asked_whether_it_answers(status: int, level: str, home: Path) -> None:
-    pytest.importorskip("pydantic_ai")
-    with served(lambda asked: Answer(status if asked.path == "/v1/models" else 404)) as endpoint:
-        _use_model(home, endpoint.url)
-        found = _found(home, "model")
-    assert found.level == level
-    assert f"{endpoint.url}/v1" in found.message
-
-
-def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
-    pytest.importorskip("pydantic_ai")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens there
-        _use_model(home, f"http://127.0.0.1:{taken.getsockname()[1]}")
-        found = _found(home, "model")
-    assert (found.level, found.now_what) == ("problem", "start it, or correct model.base_url")
-    assert "Connection refused" in found.message
 
 
 @pytest.mark.parametrize(
