@@ -118,11 +118,13 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
+        elsewhere: terms of the same word in texts of any language; empty in a question that is surely English.
         is_guess: the group does not have the word itself.
     """
 
     word: str
     forms: tuple[str, ...]
+    elsewhere: frozenset[str] = frozenset()
     is_guess: bool = False
 
 
@@ -219,6 +221,7 @@ def analyse_query(text: str) -> Query:
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
     words: set[str] = set()
+    is_english = any(_STOPS_IN.get(word) == ["english"] for word in _FUNCTION_WORD.findall(normal.casefold()))
     for token, kind in dict.fromkeys((match.group(), match.lastgroup) for match in _TOKEN.finditer(normal)):
         if kind == "cjk":
             words.add(token)
@@ -229,7 +232,9 @@ def analyse_query(text: str) -> Query:
         shown = word.removesuffix("'s")
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
         terms = dropped if says_nothing else found
-        terms.extend(QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language))
+        elsewhere = frozenset() if is_english or not token.isalpha() else _in_any_language(word)
+        for term in _word_terms(token, language):
+            terms.append(QueryTerm(shown, _forms(token, term, language), elsewhere))
     return Query(
         text=text,
         terms=_once(found) or _once(dropped),
@@ -297,6 +302,12 @@ def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
         return (term,)
     plain = _stem(_fold(token.casefold()), "english")
     return (term, plain) if plain != term else (term,)
+
+
+@lru_cache(maxsize=4096)
+def _in_any_language(word: str) -> frozenset[str]:
+    """Return the terms of a casefolded word in texts of each language."""
+    return frozenset(_stem(_fold(word), language) for language in STOP)
 
 
 def _fold(word: str) -> str:

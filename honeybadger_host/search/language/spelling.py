@@ -1,7 +1,8 @@
 """Guesses what an unknown word of a question meant. Pure.
 
-One typo (`typsecript`, `mongod`), or a pair of Chinese characters that do not belong together (`猫叫`). Only words that
-the group does not have are guessed at, so a correct word costs nothing and is never read as another.
+A word of a language that few words do not tell (`Drucker Patronen`); else one typo (`typsecript`, `mongod`), or a pair
+of Chinese characters that do not belong together (`猫叫`). Only words that the group does not have are guessed at, so a
+correct word costs nothing and is never read as another.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def guess(term: QueryTerm, known: Callable[[Collection[str]], set[str]]) -> Quer
     word = term.forms[0]
     if len(word) == 2 and is_cjk(word):
         near = known([letter for letter in word if letter >= FIRST_HAN])
+    elif same := known(term.elsewhere):
+        return replace(term, forms=tuple(sorted(same)), is_guess=True)
     elif len(term.word) >= MIN_LETTERS and word.isascii() and word.isalpha():
         near = known({*_slips(word)})
     else:

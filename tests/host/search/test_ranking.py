@@ -125,6 +125,21 @@ def test_a_named_subject_is_recalled_among_many(size: int, others: int) -> None:
     assert all("cache" in hit.terms for hit in about[: (size + 4) // 7])
 
 
+@pytest.mark.parametrize(
+    ("keywords", "text"),
+    [
+        ("Drucker Patronen", "Der Drucker im Keller braucht neue Patronen"),
+        ("erdbeeren", "Oma mag keine Erdbeeren, aber Himbeeren"),
+        ("Häuser in Bonn", "Die Häuser an der Straße wurden gestrichen"),
+        ("chevaux", "Les chevaux sont dans la prairie"),
+    ],
+)
+def test_keywords_find_a_text_of_a_language_that_they_do_not_tell(keywords: str, text: str) -> None:
+    corpus = corpus_of(entry(1, text), entry(2, "The lodger serves dinner at eight"))
+    assert found(corpus, keywords) == [1]
+    assert found(corpus, "What is the server called?") == []  # only a question that is surely English is read as such
+
+
 def test_a_typo_in_an_unknown_word_is_forgiven() -> None:
     corpus = corpus_of(
         entry(1, "Writes TypeScript"), entry(2, "Uses MongoDB", tags=("mongo",)), entry(3, "time zone UTC")
