@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.commands import cli_error, cli_json, cli_text
+from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.conftest import FaultFactory
-from tests.hosting import RawSender, at_once, request, run_cli, status_of, wait_for
+from tests.hosting import RawSender, at_once, run_cli, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"  # what a pass without a model says
 TEA = "Ann prefers green tea over coffee."
@@ -128,20 +128,6 @@ def test_without_a_model_equal_entries_become_one(make_host: HostFactory, memory
     assert memory.state() == kept  # a pass without anything to do writes no proposal
 
 
-def test_a_repeated_dream_gets_the_first_answer(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host().start()
-    operator = RawSender(home, sender="operator").make()
-    memory.save(TEA, "drinks")
-    memory.save(TEA, "people/ann")
-    first = operator.ask("d1", request("d1", "dream"))
-    assert first["result"]["proposals"][0]["applied"] == 1
-    memory.save("Bob plays chess.", "games")
-    memory.save("Bob plays chess.", "people/bob")
-    assert operator.again("d1", request("d1", "dream")) == first
-    assert len(memory.proposals()) == 1
-    assert len(operator.do("d2", "dream")["proposals"]) == 1
-
-
 def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Memory) -> None:
     make_host().start()
     memory.save(TEA, "drinks")
@@ -215,28 +201,6 @@ def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, h
     assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
 
 
-def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
-    make_host(answering(home, {"join": [["E1", "E2"]], "refine": [refine]})).start()
-    sources = {memory.save(RENT, "home"), memory.save(ALWAYS, "money")}
-    cats = {memory.save("The cat of Cora likes fish very much."), memory.save("The cat of Cora likes fish, and milk.")}
-    (proposal,) = memory.dream()["proposals"]
-    assert proposal["applied"] == 2, proposal["operations"]
-    now = memory.entries()
-    refined = next(name for name in cats if now[name].get("aliases"))
-    (joined,) = now.keys() - cats
-    memory.ask("edit_memory", id=refined, content="The cat of Cora likes fish, and sleeps.", tags=["fish", "cora"])
-    memory.ask("edit_memory", id=joined, content="The rent is 990 EUR.")
-    reverted = memory.review("revert", "main", proposal["id"])
-    assert {Path(file).stem for file in reverted["kept"]} == {joined, refined}
-    now = memory.entries()
-    assert now.keys() == {*sources, *cats, joined}
-    assert now[joined]["content"] == "The rent is 990 EUR."
-    assert now[refined]["content"] == "The cat of Cora likes fish, and sleeps."
-    assert (now[refined].get("aliases"), now[refined]["tags"]) == (None, ["cora"])
-    assert memory.entries("archive/memory") == {}
-
-
 def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(answering(home, {"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]})).start()
     memory.say("Das gilt nicht mehr.")
@@ -260,19 +224,6 @@ def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, m
     seq = next(row["seq"] for row in log if row["kind"] == "entry" and joined in row["file"])
     cli_text("undo", seq, home=home)
     assert memory.entries().keys() == left, "what was retired beside it stays so"
-
-
-def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    make_host(answering(home, {"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}]})).start()
-    memory.save(RENT, "a")
-    memory.save(RENT, "b")
-    memory.save(ALWAYS)
-    before = memory.state()
-    assert "nothing was changed" in cli_error("dream", home=home)
-    assert memory.state() == before
-    wait_for(lambda: status_of(home)["curation"]["tokens_today"] == 780)
-    status = cli_json("status", home=home)
-    assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 
 def test_two_dreams_at_once_run_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:

@@ -179,15 +179,6 @@ def test_an_older_export_keeps_forgotten_texts_out(forgetful: Path, archive: Pat
     assert "likes cake" in (loaded(archive, tmp_path / "other") / "groups/main/MEMORY.md").read_text()
 
 
-def test_a_group_with_forgotten_texts_is_exported_and_loaded(forgetful: Path, tmp_path: Path) -> None:
-    first = exported(forgetful, tmp_path / "a.tar.gz")
-    other = loaded(tmp_path / "a.tar.gz", tmp_path / "other")
-    assert exported(other, tmp_path / "b.tar.gz") == first
-    with tarfile.open(tmp_path / "a.tar.gz") as tar:
-        packed = b"".join(tar.extractfile(one).read() for one in tar if one.isfile())  # type: ignore[union-attr]
-    assert b"likes cake" not in packed
-
-
 def test_a_killed_load_is_finished_at_the_next_start(
     forgetful: Path, archive: Path, tmp_path: Path, make_host: HostFactory
 ) -> None:

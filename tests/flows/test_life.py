@@ -326,22 +326,6 @@ def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSend
         assert words in messages
 
 
-def test_log_shows_changes_without_control_characters(
-    host: HostProcess, client: MakeClient, stranger: RawSender
-) -> None:
-    client("researcher").update_memory("User prefers\ndark mode")
-    client("user").append_turn("user", "hello \x1b[2J\x07\u202e there")
-    assert "no group 'kitchen'" in cli_error("log", "kitchen", home=host.home, code=9)
-    _, turn, note = cli_text("log", "main", home=host.home).splitlines()  # the newest: the session has a document
-    assert re.match(
-        r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn +data/sessions/main/main\.jsonl  \[user\]: hello", turn
-    )
-    assert re.match(r" +1  .*Z  researcher +note +groups/main/MEMORY\.md  User prefers dark mode", note)
-    assert turn.isprintable()
-    (row,) = cli_json("log", "main", "--kind", "turn", "--limit", "1", home=host.home)
-    assert (row["seq"], row["sender"], row["kind"]) == (2, "user", "turn")
-
-
 def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, stranger: RawSender) -> None:
     home = host.home
     assert cli_text("dead", "list", home=home) == "no dead letters\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.files.home import make_home
-from tests.commands import cli_error, cli_json, cli_text
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli
 from tests.people import looking, newest_edit, settle
@@ -39,21 +39,6 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lived(life: Path, tmp_path: Path) -> RawSender:
     """The stranger of a copy of that home."""
     return RawSender(shutil.copytree(life, tmp_path / "lived"))
-
-
-def test_a_line_below_a_note_is_its_typists(lived: RawSender) -> None:
-    told = cli_json("blame", "main", "MEMORY.md", home=lived.home)
-    lines = {one["text"]: (one["author"], one["seq"], one["request"], one["why"]) for one in told}
-    assert lines["- likes tea"] == ("stranger", 1, "n1", None)
-    assert lines["- likes cake"] == ("stranger", 2, "n2", None)
-    assert lines["Only on Sundays."] == ("human", 4, None, None)
-    assert [one["line"] for one in told] == [*range(1, len(told) + 1)]
-    lived.memory.write_text(lived.memory_text() + "Unseen.\n")
-    result = run_cli("blame", "main", "MEMORY.md", home=lived.home)
-    words = [line.split(maxsplit=3) for line in result.stdout.splitlines() if line.split()[3:]]
-    assert ("human", "Only on Sundays.") in {(line[2], line[3]) for line in words}
-    assert result.stdout.splitlines()[-1].split() == ["-", "(not", "recorded)", "Unseen."]
-    assert result.stderr == "(not recorded): saved just now, or while no host runs\n"
 
 
 def test_an_earlier_file_is_shown_and_two_moments_compared(lived: RawSender) -> None:

@@ -152,17 +152,6 @@ def test_a_condition_is_checked_before_tokens_are_spent(tasker: RawSender) -> No
     )
 
 
-def test_a_run_waits_behind_the_messages_of_people(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    make_host({**script(home, *MODEL, delay_seconds=0.4), **QUICK}).start()
-    for number in range(3):
-        stranger.say(f"a{number}", f"hello {number}")
-    put(home, "first")
-    for number in range(3):
-        assert stranger.reply(f"a{number}")["ok"]
-    wait_for(lambda: records(home, "done"))
-    assert said(home)[:7:2] == ["hello 0", "hello 1", "hello 2", "Execute scheduled task: first. greet"]
-
-
 def test_a_run_resumed_after_a_kill_names_missed_ones(make_host: HostFactory, home: Path) -> None:
     set_clock, source = shifted(home)
     host = make_host({**script(home, GREET, delay_seconds=10 * PATIENCE), **QUICK}, source=source).start()

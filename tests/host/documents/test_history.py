@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import orjson
 import pytest
 
 from honeybadger_host.documents.history import (
@@ -14,7 +13,6 @@ from honeybadger_host.documents.history import (
     Origin,
     Past,
     blame_lines,
-    blame_members,
     read_past,
     version_at,
 )
@@ -23,7 +21,7 @@ from honeybadger_host.journal.changes import ABSENT, FileWritten, fingerprint
 from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.schema import Row
-from tests.host.documents.recorded import ENTRY, Recorded
+from tests.host.documents.recorded import Recorded
 from tests.host.documents.world import MEMORY, World
 
 
@@ -148,32 +146,6 @@ def test_lines_older_than_the_journal_are_marked(recorded: Recorded) -> None:
     assert [name(origin) for _, origin in blamed] == [edit.seq, NOT_YET, edit.seq]
     without = past._replace(rows=())
     assert {name(origin) for _, origin in blame_lines(without, b"# Ours\nBe brief.\n")} == {BEFORE}
-
-
-def test_each_member_of_an_entry_has_its_author(recorded: Recorded) -> None:
-    first = {"content": "likes tea", "tags": ["drinks"], "by": "ann"}
-    recorded.save(orjson.dumps(first, option=orjson.OPT_INDENT_2))
-    recorded.record()
-    recorded.write(orjson.dumps(first | {"content": "likes milk"}, option=orjson.OPT_INDENT_2), ENTRY)
-    recorded.record()
-    third = first | {"content": "likes milk", "pinned": True}
-    recorded.save(orjson.dumps(third, option=orjson.OPT_INDENT_2))
-    recorded.record()
-    held = (recorded.world.home / ENTRY).read_bytes()
-    blamed = blame_members(recorded.world.journal.path, ENTRY, held)
-    assert {member: name(found.origin) for member, found in blamed.items()} == {
-        "content": 2,
-        "tags": 1,
-        "by": 1,
-        "pinned": 3,
-    }
-
-
-def test_each_of_ten_thousand_notes_has_its_author(world: World) -> None:
-    notes = (b"\n## Notes (ann, 2026-11-21 06:05)\n- note %d\n" % number for number in range(10_000))
-    world.projections.write(world.commit_data(MEMORY, *notes))
-    blamed = blame_lines(read_past(world.journal.path, MEMORY), world.read())
-    assert [name(origin) for line, origin in blamed if line.startswith(b"- ")] == [*range(1, 10_001)]
 
 
 FILE = "groups/main/MEMORY.md"

@@ -12,26 +12,8 @@ from honeybadger_host.documents import rendering
 from honeybadger_host.documents.history import remove_notes
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import BOM
-from honeybadger_host.journal.changes import Added, FileRemoved, FileWritten, NotesRevised
+from honeybadger_host.journal.changes import Added, NotesRevised
 from tests.host.documents.world import LAYOUTS, MEMORY, World, note
-
-
-@pytest.mark.parametrize("in_place", [False, True], ids=["rename", "in_place"])
-@pytest.mark.parametrize("seconds", [0.1, 6.0, 3500.0])
-def test_typing_into_an_older_text_keeps_new_notes(world: World, seconds: float, in_place: bool) -> None:
-    world.add("a")
-    read = world.text
-    world.look()
-    world.add("b")
-    world.passed += seconds
-    world.save(read + b"Only on Sundays.\n", in_place=in_place)
-    (edit,) = world.look()
-    assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
-    assert [bytes(line) for hunk in edit.hunks or () for line in hunk.added] == [b"Only on Sundays.\n"]
-    assert edit.removed == 0
-    world.kill()
-    assert not world.look()
-    assert world.text == note("a") + b"Only on Sundays.\n" + note("b")
 
 
 @pytest.mark.parametrize("laid_out", LAYOUTS.values(), ids=LAYOUTS)
@@ -139,19 +121,6 @@ def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
     assert said[0] == said[1]
 
 
-def test_a_line_saved_while_typed_appears_once(world: World) -> None:
-    world.add("a")
-    for end in range(1, len("Only on Sundays and in May.") + 1):
-        world.add(f"b{end}")
-        lines = [line for line in world.text.split(b"\n") if not line.startswith(b"Only on Sundays"[:end])]
-        line = b"Only on Sundays and in May."[:end]
-        typed = [each for each in lines if not line.startswith(each) or not each]
-        world.save(b"\n".join([line, *typed]))
-        world.look()
-    assert world.text.count(b"Only") == 1
-    assert all(world.text.count(b"- b%d\n" % number) == 1 for number in range(1, 28))
-
-
 def test_a_text_that_a_person_rewrites_is_theirs(world: World) -> None:
     for text in (b"# Keeper\nFor all.\n", b"# Keeper\nFor all of us.\nAnd kindly.\n", b"# Keeper\nFor us.\n"):
         world.save(text)
@@ -171,18 +140,6 @@ def test_a_removal_that_a_kill_cut_short_is_finished(world: World) -> None:
     assert world.text == note("a") + note("b") + note("c")
     world.kill()
     assert world.text == note("a") + note("c")
-
-
-def test_a_text_unwritten_by_a_kill_is_nobodys_edit(world: World) -> None:
-    world.save(b"# Keeper\n")
-    world.look()
-    for text, held in ((b"# Other\n", b"# Keeper\n"), (b"# Third\n", b"# Other\n")):
-        world.commit(FileWritten("main", "text", MEMORY, text, held))
-        world.kill()
-        assert (world.text, world.look()) == (text, [])
-    world.commit(FileRemoved("main", "text", MEMORY, world.text))
-    world.kill()
-    assert not world.path.exists()
 
 
 def test_removing_a_text_saved_meanwhile_is_refused(world: World) -> None:

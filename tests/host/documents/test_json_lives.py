@@ -254,19 +254,3 @@ def test_json_lives_notice_merges_that_do_nothing(control: type[Saves]) -> None:
 
     with pytest.raises(AssertionError, match="lost" if control is MergesNothing else "came back"):
         live(Broken, 1000, is_broken=True)
-
-
-def test_a_save_taken_in_a_day_late_is_of_that_day() -> None:
-    """Whoever deletes the rest then does not continue it, though the two texts are the same."""
-    life = JsonLives()
-    life.begin(FILES[0])
-    life.edit(1, "a", is_deleted=True)
-    life.edit(0, "b", is_deleted=False)
-    life.save(0, "rename")
-    life.save(1, "rename")
-    life.wait(24 * HOUR)
-    life.edit(0, "b", is_deleted=True)
-    life.save(0, "rename")
-    life.look()
-    life.all_is_there_once()
-    life.teardown()

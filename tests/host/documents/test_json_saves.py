@@ -61,32 +61,6 @@ def test_a_change_decided_upon_a_save_keeps_the_save(world: World) -> None:
     assert persons == ["content"]
 
 
-def test_a_continued_save_after_a_kill_keeps_changes_between(world: World) -> None:
-    write(world, dumped(a="tea"))
-    world.look(ENTRY)
-    world.save(dumped(), file=ENTRY)
-    write(world, dumped(a="milk"))
-    world.look(ENTRY)
-    world.save(dumped(b="cake"), file=ENTRY)
-    world.kill()
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"a": "milk", "b": "cake"}
-
-
-def test_a_version_before_a_removal_is_no_base(world: World) -> None:
-    write(world, dumped(b="coffee"))
-    held = world.documents.current(ENTRY) or b""
-    with world.decided(FileRemoved("main", "entry", ENTRY, held)):
-        pass
-    world.passed += 60
-    write(world, dumped(a="tea", n=1))
-    world.passed += 60
-    write(world, dumped(a="tea", n=1, b="milk"))
-    world.save(dumped(), file=ENTRY)
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"b": "milk"}
-
-
 def test_a_removed_file_that_somebody_only_touched_stays_gone(world: World) -> None:
     """A kill between a new file and the removal of its other name left such a file: it came back, empty."""
     write(world, dumped(content="tea"))
@@ -94,17 +68,6 @@ def test_a_removed_file_that_somebody_only_touched_stays_gone(world: World) -> N
     with world.decided(FileRemoved("main", "entry", ENTRY, world.read(ENTRY))):
         (world.home / ENTRY).touch()
     assert (world.look(ENTRY), (world.home / ENTRY).exists()) == ([], False)
-
-
-def test_a_text_opened_before_a_removal_is_merged_with_it(world: World) -> None:
-    write(world, dumped(a="tea", created=1))
-    held = world.documents.current(ENTRY) or b""
-    with world.decided(FileRemoved("main", "entry", ENTRY, held)):
-        pass
-    write(world, dumped(a="tea", created=2, c="cake"))
-    world.save(dumped(a="green tea", created=1), file=ENTRY)
-    world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"a": "green tea", "created": 2, "c": "cake"}
 
 
 def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
@@ -123,17 +86,6 @@ def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
     assert len(world.look(ENTRY)) == 1
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
     assert world.documents.saves.damaged() == []
-
-
-def test_a_file_torn_by_a_power_cut_is_restored(world: World) -> None:
-    write(world, dumped(content="tea"))
-    world.look(ENTRY)
-    for torn in (b"", b'{\n  "con', b'{\n  "\0\0\0\0', b"\0" * 9):
-        whole = dumped(content="tea", n=len(torn))
-        world.commit(FileWritten("main", "entry", ENTRY, whole, world.read(ENTRY)))
-        (world.home / ENTRY).write_bytes(torn)
-        world.kill()
-        assert (world.read(ENTRY), world.look(ENTRY)) == (whole, [])
 
 
 def test_a_save_in_place_is_not_taken_for_torn(world: World) -> None:

@@ -87,17 +87,6 @@ def test_an_edit_changes_only_the_members_it_names(room: Room) -> None:
     assert room.ask("get_memory", id=saved["id"])["version"] == edited["version"] != saved["version"]
 
 
-def test_an_edit_of_an_older_version_is_a_conflict(room: Room) -> None:
-    saved = room.change("save_memory", content="tea")
-    edit = {"id": saved["id"], "content": "coffee", "expected_version": saved["version"]}
-    path = memory(room) / files(room)[0]
-    path.write_bytes(path.read_bytes() + b"\n")  # a person saved it, with a line end more
-    refused = room.refused("edit_memory", **edit)
-    assert (refused.code, refused.field) == ("conflict", "payload.expected_version")
-    now = room.ask("get_memory", id=saved["id"])["version"]
-    assert room.change("edit_memory", **{**edit, "expected_version": now})["content"] == "coffee"
-
-
 def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     first, second = save(room, "a.md"), save(room, "b.md")
     refused = room.refused("edit_memory", id=second["id"], name="a.md")
@@ -149,23 +138,3 @@ def test_pages_of_a_list_together_are_the_list(room: Room) -> None:
     for limit in (1, 4, 7, 23):
         pages = [rows(room, limit=limit, offset=offset) for offset in range(0, 24, limit)]
         assert [row for page in pages for row in page] == whole
-
-
-def test_newest_entries_are_listed_first_by_author_if_asked(room: Room) -> None:
-    for number, (category, sender) in enumerate((("a", "ann"), ("a/b", "ben"), ("ab", "ann"), ("a0", "ann"))):
-        room.now += timedelta(seconds=1)
-        room.change("save_memory", sender, content=f"the number {number} of {'many ' * 60}", category=category)
-
-    def listed(**payload: Any) -> list[tuple[str, str]]:
-        found = room.ask("list_memory_entries", newest=True, **payload)
-        assert found["total"] >= len(found["entries"])
-        return [(row["category"], row["author"]) for row in found["entries"]]
-
-    newest = [("a0", "ann"), ("ab", "ann"), ("a/b", "ben"), ("a", "ann")]
-    assert listed() == newest
-    assert [row for offset in range(4) for row in listed(limit=1, offset=offset)] == newest
-    assert listed(category="a") == [("a/b", "ben"), ("a", "ann")]
-    assert listed(author="ann") == [row for row in newest if row[1] == "ann"]
-    assert room.ask("list_memory_entries", author="ben")["total"] == 1
-    begins = room.ask("list_memory_entries")["entries"][0]["begins"]
-    assert (len(begins) <= 160, begins[-6:]) == (True, " many…")

@@ -84,17 +84,6 @@ def test_a_note_is_unpinned_unless_nothing_else_is_left(room: Room, before: byte
     assert change.text == b"# Ours\n\n" + after + b"\n\n## Rules\nBe kind."
 
 
-def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
-    assert room.ask("read_group_files") == {"persona": None, "memory": None, "summary": None, "problems": []}
-    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.\r\n")
-    (room.home / "groups/main/summary.md").write_text("")
-    room.change("update_memory", content="likes tea")
-    result = room.ask("read_group_files")
-    assert result["persona"] == "You are a badger.\r\n"
-    assert result["summary"] == ""
-    assert result["memory"].endswith("- likes tea\n")
-
-
 # ---------------------------------------------------------------------------------------------------------------- turns
 
 

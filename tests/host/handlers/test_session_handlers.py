@@ -87,24 +87,6 @@ def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
 # ---------------------------------------------------------------------------------------------------------- compaction
 
 
-@pytest.mark.parametrize("at_once", [1, 7, 100])
-def test_a_long_conversation_is_the_same_in_any_batches(tmp_path: Path, at_once: int) -> None:
-    """About one document in twenty turns, each turn once, and totals that count them all."""
-    room = Room(tmp_path)
-    said = [f"message {number}" for number in range(1, 201)]
-    for first in range(0, len(said), at_once):
-        room.say(*said[first : first + at_once])
-    loaded = room.load()
-    shown = [entry["content"] for entry in loaded["recent_history"]]
-    lines = [line.removeprefix("- user: ") for line in loaded["long_term_summary"].splitlines()[1:]]
-    assert lines + shown == said
-    assert len(shown) <= 50
-    assert loaded["token_usage"]["total_input"] == sum(len(text) // 4 for text in said)
-    room.restart()
-    assert room.load() == loaded
-    room.journal.close()
-
-
 def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
     room.say("Hello")
     room.change(

@@ -111,24 +111,6 @@ def test_what_somebody_wrote_stays_above_the_lines() -> None:
         )
 
 
-def test_ten_thousand_messages_leave_a_bounded_summary() -> None:
-    """Upstream had 1.15 MB after as many."""
-    state = document()
-    lines = 0
-    for number in range(10_000):
-        state = state.model_copy(update={"recent_history": (*state.recent_history, said(number))})
-        if SEED.are_passed(len(state.recent_history), 0):
-            compacted = compact(state, NOW, SEED)
-            state, lines = compacted.document, lines + compacted.summarised
-    summary = state.long_term_summary
-    assert len(summary) <= SEED.max_summary_characters
-    assert len(summary) > SEED.max_summary_characters - 200
-    head, mark, *shown = summary.splitlines()
-    assert head == HEADER
-    assert mark == f"[... {lines - len(shown)} older messages left out, see the session's log]"
-    assert shown[-1] == f"- {'user' if (lines - 1) % 2 else 'assistant'}: Message {lines - 1}"
-
-
 # ---------------------------------------------------------------------------------------------------- facts and tasks
 
 

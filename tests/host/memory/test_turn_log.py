@@ -139,24 +139,6 @@ def test_lines_of_any_length_are_read_from_the_end(lengths: list[int], size: int
     assert window.skipped == 0
 
 
-def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
-    log_file.write_bytes(b"".join(line(number) for number in range(1, 10_001)))
-    window = read_window(log_file, 50)
-    assert [each.number for each in window.turns] == list(range(9951, 10_001))
-
-    def fastest(path: Path) -> float:
-        times = []
-        for _ in range(10):
-            start = time.perf_counter()
-            read_window(path, 50)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    few = log_file.with_name("few.jsonl")
-    few.write_bytes(b"".join(line(number) for number in range(1, 401)))
-    assert fastest(log_file) < 5 * fastest(few)
-
-
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     turn_logs.load("main", "nobody")

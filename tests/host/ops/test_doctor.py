@@ -119,13 +119,3 @@ def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: 
     lock.release()
     (waiting,) = (home / "data/ipc/main/operator/requests").iterdir()
     assert str(waiting) in str(said.value)
-
-
-def test_problems_stand_last_above_their_number(home: Path) -> None:
-    memory = home / "groups" / "main" / "MEMORY.md"
-    memory.unlink(missing_ok=True)
-    memory.symlink_to("/etc/hostname")
-    lines = run_cli("doctor", home=home).stdout.splitlines()
-    levels = [line.split()[0] for line in lines if not line.startswith(" ")]
-    assert levels[-2:] == ["problem", "1"]
-    assert lines[-1] == "1 problem, 0 warnings"

@@ -42,24 +42,6 @@ def corpus_of(*documents: Document) -> Corpus:
     return corpus
 
 
-@pytest.mark.parametrize(
-    ("question", "first"),
-    [
-        ("What did we cook last Friday?", 2),
-        ("What did we cook in May?", 1),
-        ("What did we cook on 3 May 2026?", 1),
-        ("What did we cook yesterday?", 3),
-    ],
-)
-def test_a_date_finds_what_was_said_then(question: str, first: int) -> None:
-    corpus = corpus_of(
-        turn(1, "we cook soup", when="2026-05-03", session="a"),
-        turn(2, "we cook rice", when="2026-06-12", session="b"),
-        turn(3, "we cook fish", when="2026-06-16", session="c"),
-    )
-    assert found(corpus, question)[0] == first
-
-
 def test_filters_apply_before_the_ranking() -> None:
     corpus = corpus_of(
         entry(1, "tea", "food/drink", ("hot",)),

@@ -21,7 +21,6 @@ from honeybadger_host.search.sources import (
     source_of,
     sources,
 )
-from honeybadger_host.text.neutralise import render_note
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
@@ -64,18 +63,6 @@ def test_an_entry_is_found_by_its_names_too() -> None:
     assert (piece.names, piece.tags, piece.author) == (("Time zone", "TZ"), ("home",), "bee")
     assert piece.at == 1_700_000_000.0
     assert piece.known_by == "lives in chicago"
-
-
-def test_each_note_is_a_piece_with_author_and_time() -> None:
-    data = b"# What we know\n" + b"".join(
-        render_note(content, section, "bee", AT).data
-        for content, section in (("likes tea", "Preferences"), ("two\nlines", "Notes"), ("likes tea", "Preferences"))
-    )
-    preface, tea, lines, again = pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)
-    assert preface.text == "# What we know"
-    assert (tea.text, tea.names, tea.author, tea.at) == ("- likes tea", ("Preferences",), "bee", AT.timestamp())
-    assert lines.text == "- two\n  lines"
-    assert again.key == f"{tea.key}-2"
 
 
 def test_a_dated_line_of_history_is_a_piece() -> None:
