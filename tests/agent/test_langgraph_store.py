@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from honeybadger_agent import SyncClient
-from tests.conftest import HostFactory, MakeClient
-from tests.hosting import PATIENCE
+from tests.conftest import MakeClient
 
 base = pytest.importorskip("langgraph.store.base", reason="needs the extra langgraph")
 from honeybadger_agent.integrations.langgraph_store import GroupStore  # noqa: E402
@@ -155,16 +152,3 @@ def test_names_of_any_shape_come_back(store: GroupStore) -> None:
     assert store.list_namespaces() == [("Users", "ä/b", "users")]
     with pytest.raises(ValueError, match=r"a label of .* is too long"):
         store.put(("X" * 33,), "k", {})
-
-
-def test_items_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:
-    host = make_host().start()
-    agent = SyncClient(home, "main", "graph", timeout_seconds=PATIENCE)
-    GroupStore(agent).put(("users", "1"), "prefs", {"animal": "quokka", "hidden": "a\u200bb"})
-    host.kill()
-    host.start()
-    found = GroupStore(agent).get(("users", "1"), "prefs")
-    assert found is not None
-    assert found.value == {"animal": "quokka", "hidden": "a\u200bb"}
-    assert "quokka" not in agent.get_context("What of the quokka?").system
-    assert agent.search_memory("quokka").hits == []

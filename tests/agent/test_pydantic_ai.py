@@ -148,16 +148,6 @@ async def test_a_record_is_deleted_only_as_it_was_read(store: GroupConversations
         await store.read_entry("not there")
 
 
-async def test_conversations_survive_a_kill_and_are_in_no_context(make_host: HostFactory, home: Path) -> None:
-    host = make_host().start()
-    client = Client(home, "main", "pydantic", timeout_seconds=PATIENCE)
-    await talk(GroupConversations(client), "chat", "The quokka lives on Rottnest")
-    host.kill()
-    host.start()
-    assert len((await GroupConversations(client).load("chat")).messages) == 2  # type: ignore[union-attr]
-    assert not SyncClient(home, "main", "ann", timeout_seconds=PATIENCE).search_memory("quokka").hits
-
-
 # ------------------------------------------------------------------------------------------------------- the capability
 
 

@@ -191,20 +191,6 @@ def test_ten_notes_and_entries_return_from_the_archive_unchanged(archiving: Host
 PLAN: dict[str, Any] = {"category": "plans", "name": "move.md"}
 
 
-def test_a_put_makes_or_replaces_the_named_entry(member: MakeClient) -> None:
-    first = member("ann").save_memory("in May", **PLAN, replace=True, tags=["home"], metadata={"a": 1})
-    agent = member("ben")
-    second = agent.save_memory("in June", **PLAN, replace=True, title="Moving")
-    assert (second.id, second.file, second.created, second.by) == (first.id, first.file, first.created, "ann")
-    assert (second.content, second.title, second.tags, second.metadata) == ("in June", "Moving", [], {})
-    assert second.version != first.version
-    found = agent.get_memory(category="Plans", name="move.md")
-    assert (found.content, found.version) == ("in June", second.version)
-    assert agent.list_memory_entries(category="plans").total == 1
-    assert agent.search_memory("June").hits[0].id == first.id
-    assert not agent.search_memory("May").hits
-
-
 def test_a_put_expects_the_version_that_was_read(asker: RawSender, member: MakeClient) -> None:
     agent = member("ann")
     first = agent.save_memory("in May", **PLAN, replace=True)

@@ -50,14 +50,6 @@ def test_a_forgotten_turn_keeps_its_key(asker: RawSender, member: MakeClient) ->
     assert "swordfish" not in (asker.home / f"data/sessions/{asker.group}/main.jsonl").read_text()
 
 
-def test_times_never_go_back_nor_into_the_future(asker: RawSender, member: MakeClient) -> None:
-    times = {"Hello": "2026-01-02T10:00:00Z", "Earlier": "2026-01-01T10:00:00Z", "Later": "2999-01-01T10:00:00Z"}
-    member().append_turns([keyed(text, text, at=at) for text, at in times.items()])
-    first, second, third = (turn["at"] for turn in turns_of(asker.home, group=asker.group))
-    assert first == second == "2026-01-02T10:00:00.000Z"
-    assert "2026-01-02" < third < "2999"
-
-
 # JSON that any parser would write in another way.
 DATA = '{"type": "reasoning",  "n": 1.50, "n": 2, "t": "\\u00e9\u200b\\u0000", "deep": [[[{}]]]}'
 

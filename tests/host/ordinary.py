@@ -1,10 +1,7 @@
-"""Ordinary sentences, in which a rule for credentials must find nothing: written by hand, and made from templates."""
+"""Ordinary sentences, in which a rule for credentials must find nothing."""
 
 from __future__ import annotations
 
-import itertools
-import random
-import uuid
 from typing import Final
 
 WRITTEN: Final = """\
@@ -185,76 +182,7 @@ Token ring networks ran at 16Mbit/s.
 Season pass: 89.90 for adults, bus pass: 2nd zone.
 """
 
-_NAMES: Final = (
-    "Sheila",
-    "Caroline",
-    "Mel",
-    "Jürgen",
-    "Aïcha",
-    "Olga",
-    "Kenji",
-    "the landlord",
-    "my sister",
-    "Dr. Okafor",
-)
-_THINGS: Final = (
-    "the password policy",
-    "the key to the shed",
-    "the token budget",
-    "her secret recipe",
-    "the PIN entry pad",
-    "the API documentation",
-    "the credit card statement",
-    "the boarding pass",
-    "the basic plan",
-    "the private school",
-)
-_TEMPLATES: Final = (
-    "{name} said that {thing} is on page {small}.",
-    "{name} moved {thing} to {date}.",
-    "Remember: {thing} — {name}, {date}, {time}.",
-    "{name} asked about {thing}: order {order}, {price}.",
-    "Ticket {ticket} about {thing} was closed by {name} in {commit}.",
-    "{name} wrote from {address} about {thing} (id {uuid}).",
-    "{thing} is {small} years old, {name} says; call {phone}.",
-    "{name}: {thing}? {url}",
-    "See {path} line {small} for {thing}, {name}.",
-    "Version {version} changes {thing} for {name} since {date}.",
-)
-
-
-def made(count: int, seed: int) -> list[str]:
-    """Return `count` different sentences with dates, ids, hashes, addresses and words that rules look for."""
-    lot = random.Random(seed)
-    sentences: dict[str, None] = {}
-    for name, thing, template in itertools.cycle(itertools.product(_NAMES, _THINGS, _TEMPLATES)):
-        if len(sentences) == count:
-            break
-        if lot.random() < 0.3:
-            continue
-        day = f"20{lot.randint(10, 29)}-{lot.randint(1, 12):02}-{lot.randint(1, 28):02}"
-        sentences[
-            template.format(
-                name=name,
-                thing=thing,
-                small=lot.randint(1, 99),
-                date=day,
-                time=f"{lot.randint(0, 23)}:{lot.randint(0, 59):02}",
-                order=lot.randint(10**9, 10**15),
-                price=f"{lot.randint(1, 9999)}.{lot.randint(0, 99):02} EUR",
-                ticket=f"OPS-{lot.randint(1, 9999)}",
-                commit=f"{lot.getrandbits(160):040x}",
-                address=f"user{lot.randint(1, 999)}@example.com",
-                uuid=uuid.UUID(int=lot.getrandbits(128), version=4),
-                phone=f"+49 {lot.randint(30, 999)} {lot.randint(10**5, 10**8)}",
-                url=f"https://example.com/{lot.getrandbits(32):08x}?page={lot.randint(1, 99)}",
-                path=f"src/module_{lot.randint(1, 99)}/test_{lot.getrandbits(16):04x}.py",
-                version=f"{lot.randint(0, 9)}.{lot.randint(0, 20)}.{lot.randint(0, 99)}",
-            )
-        ] = None
-    return list(sentences)
-
 
 def ordinary() -> list[str]:
-    """Return all of them: about a thousand."""
-    return [*(line.replace("\\n", "\n") for line in WRITTEN.splitlines()), *made(850, seed=6)]
+    """Return all of them."""
+    return [line.replace("\\n", "\n") for line in WRITTEN.splitlines()]
