@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
-from anyio import CapacityLimiter
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
@@ -74,6 +73,7 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
+from honeybadger_host.threads import Threads
 from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler, SchedulerUses, wall_clock
@@ -242,7 +242,7 @@ def _put_together(
         curator=curator,
         forgetter=forgetter,
         scheduler=Scheduler(scheduled, lambda: wall_clock()),
-        pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, memory.arrivals),
+        pusher=Pusher(home, settings.messages.push, journal, pipeline.writer, memory.arrivals),
         counters=counters,
         senders=senders,
         agents=agents,
@@ -313,7 +313,7 @@ def _curator_of(
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
     """Return the curator, which tidies memory in the background and on request."""
-    asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer_slot)
+    asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer)
     uses = PassDependencies(
         home,
         asker=asker if has_model else None,
@@ -338,7 +338,7 @@ def _curator_of(
 
 
 def _asker_of(
-    settings: Settings, journal: Journal, models: Models, writer_slot: Callable[[], CapacityLimiter]
+    settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]
 ) -> tuple[Asker, bool]:
     """Return the asker of the curation model, and whether there is such a model; without one, rules decide."""
     name = settings.model.curation or settings.model.name
@@ -346,7 +346,7 @@ def _asker_of(
     is_set = "timeout_seconds" in settings.model.model_fields_set
     asker = Asker(
         journal,
-        writer_slot,
+        writer,
         lambda: models.open(name),
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
         Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),

@@ -128,7 +128,7 @@ async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.R
     async def opened() -> ScriptedModel:
         return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)
 
-    asker = Asker(host.journal, lambda: host.pipeline.writer_slot, opened, str, Budgets(), max_output_tokens=4096)
+    asker = Asker(host.journal, lambda: host.pipeline.writer, opened, str, Budgets(), max_output_tokens=4096)
     dreams = Dreams(replace(uses, asker=asker), infers=False)
     applied = 0
     async with anyio.create_task_group() as tasks:

@@ -158,8 +158,8 @@ def _consolidate(home: Path, said: int, *, has_model: bool) -> None:
         return ScriptedModel(choose, piece_characters=100_000)
 
     async def run() -> None:
-        slot = host.pipeline.writer_slot
-        asker = Asker(host.journal, lambda: slot, opened, str, Budgets(), max_output_tokens=4096)
+        writer = host.pipeline.writer
+        asker = Asker(host.journal, lambda: writer, opened, str, Budgets(), max_output_tokens=4096)
         uses = replace(host.curator.uses, asker=asker if has_model else None)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.pipeline.run)

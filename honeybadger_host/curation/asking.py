@@ -37,6 +37,7 @@ from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.threads import Threads
 
 # A silent model is given up after this time, since it blocks one of two places; `model.timeout_seconds` replaces it.
 SILENCE_SECONDS = 60.0
@@ -151,7 +152,7 @@ class Asker:
     """Asks the model of curation. Event loop.
 
     Args:
-        _writer_slot: limiter for writing to the journal.
+        _writer: returns the thread that writes the journal.
         _open_model: opens the model; raises ModelFailed.
         _clean: removes from an answer what must not become memory.
         max_output_tokens: limit of one answer, for the estimate.
@@ -161,7 +162,7 @@ class Asker:
     """
 
     _journal: Journal
-    _writer_slot: Callable[[], anyio.CapacityLimiter]
+    _writer: Callable[[], Threads]
     _open_model: Callable[[], Awaitable[Model]]
     _clean: Callable[[str], str]
     _budgets: Budgets
@@ -270,7 +271,7 @@ class Asker:
         await self._write(lambda: self._journal.keep_step(question.key, step, spent))
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
-        return await anyio.to_thread.run_sync(what, limiter=self._writer_slot())
+        return await self._writer().run(what)
 
 
 def _today() -> str:

@@ -342,7 +342,7 @@ class Forgetter:
         return await anyio.to_thread.run_sync(partial(act, *arguments, **named))
 
     async def _in_writers_place(self, act: Callable[[], ResultT]) -> ResultT:
-        return await anyio.to_thread.run_sync(act, limiter=self._pipeline.writer_slot)
+        return await self._pipeline.writer.run(act)
 
     async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import anyio.to_thread
-
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
@@ -73,7 +71,7 @@ class Host:
 
     async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Run a function that writes to the journal or to files on a thread, while no other such function runs."""
-        return await anyio.to_thread.run_sync(act, *arguments, limiter=self.pipeline.writer_slot)
+        return await self.pipeline.writer.run(act, *arguments)
 
     def close(self) -> None:
         self.opened.close()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import anyio
-import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
@@ -25,6 +24,7 @@ from honeybadger_host.spool.inbox import Inbox, turns_queue
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
+from honeybadger_host.threads import Threads
 
 log = structlog.get_logger()
 
@@ -55,10 +55,9 @@ class Beside:
         self._note = note
         self._come_back = come_back
         self._wake = wake
-        self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
+        self._threads = Threads(QUERIES_AT_ONCE)
         self._queries: Counter[str] = Counter()
         self._waiting: Counter[Inbox] = Counter()
-        self._waited_slots = anyio.CapacityLimiter(1)
 
     @property
     def busy(self) -> set[str]:
@@ -96,7 +95,7 @@ class Beside:
     async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a separate thread."""
         try:
-            await anyio.to_thread.run_sync(self.answer_query, request, asking, handler, limiter=self._query_slots)
+            await self._threads.run(self.answer_query, request, asking, handler)
         finally:
             group = request.inbox.group
             self._queries[group] -= 1
@@ -124,7 +123,7 @@ class Beside:
                     why = f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
-            await anyio.to_thread.run_sync(self._answers.reply_beside, request, limiter=self._waited_slots)
+            await self._threads.run(self._answers.reply_beside, request)
         finally:
             self._waiting[inbox] -= 1
             if not self._waiting[inbox]:

@@ -25,7 +25,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
@@ -33,7 +32,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, WaitingHandler
 from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.served import Served
@@ -45,6 +44,7 @@ from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.threads import Threads
 
 log = structlog.get_logger()
 
@@ -81,12 +81,11 @@ class Pipeline:
         self._writer = BatchWriter(answers, projections, self._stopping)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = anyio.Event()
-        self._reader_slot = anyio.CapacityLimiter(1)
-        self.writer_slot = anyio.CapacityLimiter(1)
-        """Held while the journal or the files are written."""
+        self._reader, self.writer = Threads(1), Threads(1)
+        """`writer`: the one thread that writes the journal and the files."""
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         """Held from the time changes get their numbers until they are committed."""
-        self.turn_queue = TurnQueue(self._spool, self._journal, self.writer_slot, at_once=settings.turns.at_once)
+        self.turn_queue = TurnQueue(self._spool, self._journal, self.writer, at_once=settings.turns.at_once)
         self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake)
         self._ready: list[QueuedRequest] = []
         """Turns that ran, and changes that the host itself asked for: to be decided in the next batches."""
@@ -173,7 +172,7 @@ class Pipeline:
         self._journal.next_seq += 1
         who = asked.group, asked.sender, asked.request_id
         receipt = Receipt(seq, 0, *who, asked.digest, wire.dump_reply(asked.request_id, result))
-        await anyio.to_thread.run_sync(self._journal.keep_receipt, receipt, also, limiter=self.writer_slot)
+        await self.writer.run(self._journal.keep_receipt, receipt, also)
         self.passed("kept")
 
     async def commit_edits(self, commit: Callable[[int], list[Row]], most: int) -> list[Row]:
@@ -186,7 +185,7 @@ class Pipeline:
         async with self._order:
             first = self._journal.next_seq
             self._journal.next_seq += most
-            edits = await anyio.to_thread.run_sync(commit, first, limiter=self.writer_slot)
+            edits = await self.writer.run(commit, first)
             if self._journal.next_seq == first + most:
                 self._journal.next_seq = first + len(edits)
             return edits
@@ -213,16 +212,16 @@ class Pipeline:
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
-            received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
+            received = await self._reader.run(self._receive)
             if received is None:
                 self.turn_queue.let_in()
                 break
             with contextlib.closing(received):
                 async with self._order:
                     over = self._decide(received)
-                    if not all(isinstance(request.state, Asking) for request in received.requests):
-                        await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
-            is_only_asked = all(map(_is_query, received.requests))
+                    is_only_asked = all(isinstance(request.state, Asking) for request in received.requests)
+                    if not is_only_asked:
+                        await self.writer.run(self._write, received)
             for request in received.requests:
                 if isinstance(request.state, Asking):
                     self._beside.begin(request, request.state, tasks, waiting)
@@ -354,7 +353,3 @@ class Pipeline:
                 else:
                     self._answers.reply(opened, request)
         self._answers.request_log.flush()
-
-
-def _is_query(request: QueuedRequest) -> bool:
-    return isinstance(request.state, Asking) and isinstance(request.state.handler, QueryHandler)

@@ -23,6 +23,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import TurnKey, turn_name
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.spool import Spool
+from honeybadger_host.threads import Threads
 
 log = structlog.get_logger()
 
@@ -54,14 +55,14 @@ class TurnQueue:
     """The turns under way, by group. Event loop.
 
     Args:
-        writer_slot: held while something is written to the journal.
+        writer: the thread that writes the journal.
         at_once: how many turns run at the same time.
     """
 
-    def __init__(self, spool: Spool, journal: Journal, writer_slot: anyio.CapacityLimiter, *, at_once: int) -> None:
+    def __init__(self, spool: Spool, journal: Journal, writer: Threads, *, at_once: int) -> None:
         self._spool = spool
         self._journal = journal
-        self._writer_slot = writer_slot
+        self._writer = writer
         self._at_once = at_once
         self._running: dict[TurnKey, _Running] = {}
         self._lanes: dict[str, _Running] = {}
@@ -266,7 +267,7 @@ class TurnQueue:
             raise
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
-        return await anyio.to_thread.run_sync(what, limiter=self._writer_slot)
+        return await self._writer.run(what)
 
     def _open_stream(self, inbox: Inbox, stem: str) -> int:
         """Make the stream of a turn, then look whether the turn is still wanted.

@@ -31,6 +31,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import MESSAGES_FOLDER
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.settings import Push
+from honeybadger_host.threads import Threads
 from honeybadger_host.work.messages import ANY_GROUP, Arrivals, Message, members_of, read_messages
 from honeybadger_host.work.task_files import MAX_WHY_LENGTH
 
@@ -83,7 +84,7 @@ class Pusher:
     home: Path
     pushes: list[Push]
     journal: Journal
-    writer_slot: anyio.CapacityLimiter
+    writer: Threads
     arrivals: Arrivals
     targets: list[Target] = field(init=False)
 
@@ -168,7 +169,7 @@ class Pusher:
 
     async def _keep(self) -> None:
         places = {target.key: target.places for target in self.targets}
-        await anyio.to_thread.run_sync(self.journal.keep_pushed, places, limiter=self.writer_slot)
+        await self.writer.run(self.journal.keep_pushed, places)
 
     async def _deliver(self, push: Push, group: str, message: Message) -> None:
         """Deliver a message. Raises NotDelivered, OSError."""

@@ -36,7 +36,7 @@ LAYERS = [
     {"text"},
     {"configuration"},
     {"settings"},
-    {"errors"},
+    {"errors", "threads"},
 ]
 # What the host may take from the agents' package.
 FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording", "sender_tokens"}

@@ -29,6 +29,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.agent_checks import directives as check
+from honeybadger_host.threads import Threads
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
@@ -54,7 +55,7 @@ def test_a_used_up_budget_stops_its_group_or_kind() -> None:
 
 def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
     booked: list[list[Spent]] = []
-    slot = anyio.CapacityLimiter(1)
+    writer = Threads(1)
 
     class Watched(ScriptedModel):
         async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
@@ -66,7 +67,7 @@ def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
     async def opened() -> ScriptedModel:
         return Watched([ModelSaid("{}", input_tokens=7, output_tokens=2)])
 
-    asking = Asker(journal, lambda: slot, opened, str, Budgets(groups={"main": 30}), max_output_tokens=10)
+    asking = Asker(journal, lambda: writer, opened, str, Budgets(groups={"main": 30}), max_output_tokens=10)
     spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 14)
     anyio.run(asking.ask, QUESTION)
     assert booked == [[spent]]
