@@ -1,7 +1,5 @@
 """The output of a `honeybadger-host` command for its operator: a text, JSON, or why it failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures for every room: a home folder, the real daemon on it, clients."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Callable, Iterator

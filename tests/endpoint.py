@@ -1,7 +1,5 @@
 """A real HTTP endpoint on loopback that speaks the protocols of OpenAI and Anthropic, and fails as it is told to."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

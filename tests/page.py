@@ -1,7 +1,5 @@
 """The operators' page as a process, and a browser without a screen: for tests over real HTTP on the loopback."""
 
-from __future__ import annotations
-
 import contextlib
 import html
 import http.client

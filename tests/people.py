@@ -1,7 +1,5 @@
 """People beside a host: an editor's save, and when the host has seen what was changed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A terminal that a command runs in: a real pseudo-terminal, and an emulator that shows what a person would see."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """A stand-in for the host, for what the real one never does: answers of a newer version, codes it has no reason for."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Every tool of the MCP server called once, for clients of any language."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One memory under several tools: what one was told, the others recall, with who said it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`honeybadger-agent`: what it prints, where, and the exit code a script can act on."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

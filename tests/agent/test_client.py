@@ -1,7 +1,5 @@
 """The promises of the clients. With the real host where it can show it; `answering` stands in where it cannot."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import time

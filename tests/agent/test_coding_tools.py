@@ -3,8 +3,6 @@
 They ask a server of the test on loopback, which keeps what would have reached a model.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

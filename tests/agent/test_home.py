@@ -1,7 +1,5 @@
 """A client looks for a home and never makes one: how it looks, what it says, what stays untouched."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

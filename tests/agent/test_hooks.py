@@ -1,7 +1,5 @@
 """The hook program: real processes on real transcripts, killed wherever it hurts."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """The agent's package imports neither the host, nor what the host needs, nor an event loop before one is used."""
 
-from __future__ import annotations
-
 import pkgutil
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 `make coding-tools` does the same with the real programs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

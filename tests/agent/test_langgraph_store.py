@@ -1,7 +1,5 @@
 """LangGraph's store on a real host: the cases of its own tests for a store, and what this one adds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

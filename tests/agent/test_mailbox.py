@@ -1,7 +1,5 @@
 """Names, ids and publishing: what a mailbox promises without a host."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

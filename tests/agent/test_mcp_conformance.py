@@ -4,8 +4,6 @@ The others ask for tools, resources and prompts of a test server, or for what th
 docs/connecting.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import re

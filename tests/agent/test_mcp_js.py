@@ -1,7 +1,5 @@
 """The MCP server with a second client, which is not Python: `make mcp-js` installs it and runs this."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

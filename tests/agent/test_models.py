@@ -1,7 +1,5 @@
 """Models by their names, and what a name or an address that is wrong says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

@@ -1,7 +1,5 @@
 """A request type is written once: one class, and every way to ask knows it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The offline model: what it keeps, what it finds, what it says of itself, and that no text upsets it."""
 
-from __future__ import annotations
-
 import time
 
 import orjson

@@ -1,7 +1,5 @@
 """Sessions of the OpenAI Agents SDK on a real host: the cases of its own tests for a session, and some more."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

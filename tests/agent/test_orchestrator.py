@@ -1,7 +1,5 @@
 """One turn: what the model is asked, which tools run under which keys, and what ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """PydanticAI on a real host: the cases of its own tests for a conversation store, and the capability in real runs."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text that somebody wrote, in a context: no line of it looks like a line of the context's own."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text for a terminal: nothing it would obey but styles, and nothing that was said is lost under them."""
 
-from __future__ import annotations
-
 import io
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """The request types as tools: what is written, and that they refuse what the host would refuse, in the same words."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any, get_args

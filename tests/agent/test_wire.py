@@ -1,7 +1,5 @@
 """The rules of docs/protocol.md for bytes that arrive, and for the bytes we send."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Thirty texts that want to be more than text."""
 
-from __future__ import annotations
-
 from typing import Final
 
 _RUN: Final = "ran(1)"

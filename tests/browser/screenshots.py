@@ -1,7 +1,5 @@
 """`make screenshots`: pictures of the operators' page, of the scene that the tests look at, for the documentation."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

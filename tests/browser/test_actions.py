@@ -1,7 +1,5 @@
 """Actions on the page that need a browser: scripts, tabs, the keyboard. flows/test_web.py does the rest."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from typing import Any

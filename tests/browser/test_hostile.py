@@ -1,7 +1,5 @@
 """Memory that wants to be more than text: nothing of it runs, asks for anything, or moves what the page says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote

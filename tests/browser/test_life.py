@@ -1,7 +1,5 @@
 """The page through a day: the host goes and comes back, nobody may write, a link is used twice, another site tries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.browser.conftest import MakeTab, Site

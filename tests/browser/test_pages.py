@@ -1,7 +1,5 @@
 """Every page as it is read: by everybody's eyes, on a telephone, with the keyboard alone, and without JavaScript."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Several machines on one. Without `HB_CLUSTER=1`, as `make test-cluster` sets it, nothing is run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing

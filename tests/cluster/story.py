@@ -1,7 +1,5 @@
 """Clients that try again until they are answered, machines that are started again, and what must be true at the end."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Reports of several machines: by the doctor, by the status, and by commands on one that follows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import closing, suppress

@@ -1,7 +1,5 @@
 """`make demo` and `make cluster` hold what they show, and leave nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Agents on machines without a host: a key of the servers says who somebody is."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

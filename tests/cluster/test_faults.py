@@ -4,8 +4,6 @@
 with `HB_CLUSTER_TRIMS=1` the log is trimmed all the time.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """A forgotten text goes from every machine and every server, whoever fails meanwhile."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable

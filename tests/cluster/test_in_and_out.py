@@ -1,7 +1,5 @@
 """A home of one machine becomes one of several and goes back, with every byte of it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The suite of the embedded journal, on one that several machines keep; another machine follows each test."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A host is killed at each step between a request and its answer, and between one owner and the next."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The shared log: what it acknowledged stands there once and in order, whatever became of the answer."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Several machines keep one home: one owns it, the others follow, and any of them goes on."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import sqlite3

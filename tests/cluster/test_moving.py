@@ -1,7 +1,5 @@
 """The home is handed over on purpose: to the machine that is named, or to any other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import closing

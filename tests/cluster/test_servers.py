@@ -1,7 +1,5 @@
 """The connection to the servers: who is let in, and what a wrong setting says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path

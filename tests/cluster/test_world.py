@@ -1,7 +1,5 @@
 """Disks that are full, clocks that are set, servers that hear some and not others: nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixtures of the crash suite: the shim, compiled once, and the nursery of hosts."""
 
-from __future__ import annotations
-
 import functools
 import os
 import random

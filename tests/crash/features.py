@@ -1,7 +1,5 @@
 """Work of hosts that are killed, one feature each: how it begins, when it is done, and what must hold then."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """Hosts under faults: the shim, and a nursery that starts them quickly."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -12,8 +12,6 @@ Faults: `--constant NAME=V`         another value for a constant of a module, as
         `--source SOURCE`           runs this first
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import ctypes

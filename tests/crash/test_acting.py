@@ -4,8 +4,6 @@ One home has all of it at once: people ask a router in one group, a task of ever
 third messages are sent, waited for, and pushed by a program and by a webhook that often refuses.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """SIGKILL at random moments, settings at their defaults, editors that save MEMORY.md in every way they have."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """SIGKILL at the n-th call that changes the disk, and in recovery, while each feature is at work: once is once."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import signal

@@ -1,7 +1,5 @@
 """A forgotten text stays forgotten: power cuts, repeated requests, a damaged ledger, kills at named points."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import signal

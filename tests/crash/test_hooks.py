@@ -4,8 +4,6 @@ HB_CRASH_LONG=1 kills 10,000 hooks. They are forked by a process that has import
 shows that nothing is lost, is a process of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

@@ -1,7 +1,5 @@
 """The journal after a crash, a power cut or an accident: it goes on, or refuses with words that help."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SIGKILL at the n-th call that changes the disk, and at every named point of the pipeline, three times in a row."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The power goes: of every file only what was synced is left, or a part of the rest; removed requests come back."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """Whatever a crash or a power cut left half written is completed: of documents and of logs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

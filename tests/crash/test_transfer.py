@@ -1,7 +1,5 @@
 """SIGKILL at the n-th call that changes the disk, and at named points, while a group is loaded or imported."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Fixtures of the flows: faults in the world around a host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol

@@ -4,8 +4,6 @@
 `docs` with the name `taken.md`, a line that a person typed into MEMORY.md, and a version of the session `main`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from honeybadger_agent.wire import ErrorCode

@@ -1,7 +1,5 @@
 """Agents of a home: who they are, what they may use, and that people may edit them while the host runs."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

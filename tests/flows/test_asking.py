@@ -1,7 +1,5 @@
 """A message and its answer over the clients, and `honeybadger-agent ask` and `answer`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A backup that is taken while agents write: what is restored from it has everything once."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

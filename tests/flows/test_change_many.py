@@ -1,7 +1,5 @@
 """`change_many`: several changes of entries in one commit, all of them or none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

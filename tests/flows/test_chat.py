@@ -1,7 +1,5 @@
 """`honeybadger-agent chat`: on a terminal as people use it, and between pipes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import stat

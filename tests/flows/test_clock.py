@@ -1,7 +1,5 @@
 """A wall clock that is set, by a year in either direction: nothing is forgotten, doubled or kept for ever."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from pathlib import Path

@@ -4,8 +4,6 @@ Three users take part: the host's (root, or one with two capabilities), Alice's 
 is tried by somebody who may, too: an attempt that fails for everybody would prove nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Consolidation: what becomes of a conversation beyond its window, by a model and by rules (AB1-AB5)."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """A session whose files somebody damaged goes on: what is valid of its log is served, and the last good document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path

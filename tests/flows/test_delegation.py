@@ -1,7 +1,5 @@
 """A router and its specialists on a real host: each task is done once, and whatever happens to it is an answer."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Dream passes: what rules fold, what a model proposes, and what is left alone (RB9)."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """A context as it was served; where none was, the files as they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

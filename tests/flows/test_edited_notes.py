@@ -1,7 +1,5 @@
 """`edit_note`: a note gets another text where it stands; nobody is overwritten, and all can be looked back at."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """People's editors and the host write the same file; nobody's words are lost."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

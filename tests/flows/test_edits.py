@@ -1,7 +1,5 @@
 """Changes that people make in their files are in the log, once, as theirs; what the host writes is not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

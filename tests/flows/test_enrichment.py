@@ -1,7 +1,5 @@
 """Enrichment: what an agent saves gets focused entries beside it, by a model and gates (RB8)."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Entries over the whole path: saved, known, put by name, edited, archived, deleted, brought back, through kills."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every row of the protocol's table of errors, as the real host gives it; `rate_limited` is in `test_limits.py`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

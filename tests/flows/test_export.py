@@ -1,7 +1,5 @@
 """A group's export: another home has the same group from it, and a damaged or hostile one changes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

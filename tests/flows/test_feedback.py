@@ -1,7 +1,5 @@
 """Feedback through a real host: kept once over kills and repetitions, shown in the log, a person's to delete."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

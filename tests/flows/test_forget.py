@@ -1,7 +1,5 @@
 """`honeybadger-host forget`: what is forgotten stands in no byte below the home, and nothing else goes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Whatever search, recall or a context names by an id is opened by that id, through every interface."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A disk that is full, or may not be written: nothing is acknowledged on a guess, and all goes on when it is mended."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Groups that lie elsewhere: behind a link that the operator makes (AM4), or in another home, which is told."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from pathlib import Path

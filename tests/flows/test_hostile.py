@@ -3,8 +3,6 @@
 One host meets the whole catalogue. Every case has a group of its own, with a victim and an honest sender in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

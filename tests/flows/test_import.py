@@ -1,7 +1,5 @@
 """Memory of other programs comes into a group: once, whatever ends it, and nothing is lost of what can be read."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """`append_turns`, which a program may send again, and `withdraw_turns`, which takes them back but for the log."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A MEMORY.md over the limit: the newest notes of each author stay in the context, and search finds all of them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """The life of a host: start, say so, stop in order, refuse with words that help; and the commands of its operator."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Shares of senders on a real host: who is over one waits, loses nothing, and disturbs nobody (decision 018)."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

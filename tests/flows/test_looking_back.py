@@ -1,7 +1,5 @@
 """`blame`, `show --as-of` and `diff` on a real home: who wrote what, and what it said earlier."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

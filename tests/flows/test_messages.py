@@ -1,7 +1,5 @@
 """Messages through a real host: in order, once, for those they are for, over kills and restarts; waiting for them."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

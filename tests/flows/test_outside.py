@@ -1,7 +1,5 @@
 """A journal with rows of somebody else: no file outside the home is written."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words that a person typed into an agent's note are shown as the person's, in a context and in a search."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Messages pushed by a real host to programs and to a webhook of the test's own, which fails in every way."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac

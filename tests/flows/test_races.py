@@ -3,8 +3,6 @@
 Every race has a control: without the one line that is there against it, the racer wins.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

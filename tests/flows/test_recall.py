@@ -1,7 +1,5 @@
 """Recall and search on a running host: what was saved, said or edited is found by the next request."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The path of a request: it becomes a durable, attributed note, is answered once, and comes back as context."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """A group whose writes are reviewed: each waits for a person, is written as it was asked for, and nothing is lost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

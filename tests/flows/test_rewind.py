@@ -1,7 +1,5 @@
 """`rewind`: a group's files come back as they were, all or none, by new changes that can be looked back at, too."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The seed's manual checks (HB8, HB9) on a real host, whose model is asked over HTTP that the test serves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

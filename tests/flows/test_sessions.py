@@ -1,7 +1,5 @@
 """Session documents on a real host, over restarts, kills, editors, a corrupt file (CM1-CM6); working memory (RB6)."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Nobody is shown under another's name, and a name of one's own never without the folder it came from (HB6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`stop_turn`: an answer that is being written ends, what was said stays, and the group goes on."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Programs' documents in `store/…`, and lists with texts and conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tasks of a real host: each run once, behind people, whatever happens to the host, its clock and its files."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Turns: what waits in `turns/` is answered by an agent, once, whatever happens meanwhile."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

@@ -1,7 +1,5 @@
 """`honeybadger-host undo` of what a person did with an editor: the old lines come back, and nobody else's go."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

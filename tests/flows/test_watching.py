@@ -1,7 +1,5 @@
 """File events make the host quick; the sweep makes it right: losing events costs latency, never a request."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import random

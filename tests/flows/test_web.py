@@ -1,7 +1,5 @@
 """The operators' page on a real host, without a browser: what each page shows, and what its forms change."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """An entry's knowledge of itself over the whole path: where it comes from, whether it still stands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import orjson

@@ -4,8 +4,6 @@ A full or read-only disk: `test_full_disk`; the clock: `test_clock`; a watcher w
 requests that came while the host was stopped by a signal: `test_watching`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

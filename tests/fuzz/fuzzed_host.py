@@ -3,8 +3,6 @@
 No daemon, no watcher, no other thread: what a request file's bytes do is the same each time, so a fuzzer can follow it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

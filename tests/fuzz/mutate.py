@@ -1,7 +1,5 @@
 """Changes to a request that leave it JSON, or nearly: what a fuzzer that knows only bytes finds too seldom."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Whatever bytes a request file holds: one reply that is one, no bug of the host, no forged heading, nothing twice."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from datetime import datetime

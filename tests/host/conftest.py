@@ -1,7 +1,5 @@
 """Fixtures for the packages of the host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

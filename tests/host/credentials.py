@@ -1,7 +1,5 @@
 """Texts with a credential in each, put together when they are asked for: no file of the project holds one."""
 
-from __future__ import annotations
-
 import base64
 import random
 import string

@@ -1,7 +1,5 @@
 """A model of two dozen lines: words are directions drawn from their hash, and a few words mean the same."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Indexes in memory, ledgers and journals of tests; all of them are closed when the test ends (`conftest.py`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from honeybadger_host.journal.journal import Journal

@@ -1,7 +1,5 @@
 """Ordinary sentences, in which a rule for credentials must find nothing."""
 
-from __future__ import annotations
-
 from typing import Final
 
 WRITTEN: Final = """\

@@ -1,7 +1,5 @@
 """Senders on disk, with the rooms that serve them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An event that happens over and over is logged once in a while."""
 
-from __future__ import annotations
-
 from honeybadger_host.observe import Throttle
 
 

@@ -1,7 +1,5 @@
 """Settings: which one wins, and an error for everything that is not just right."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

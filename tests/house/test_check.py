@@ -1,7 +1,5 @@
 """`.ci/twice.py`: a test that fails once is named, and what fails again or breaks the run is red."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The documents show what happens: the tour and the clients of the README are run."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

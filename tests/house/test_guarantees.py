@@ -1,7 +1,5 @@
 """Every promise of docs/guarantees.md names the tests that hold it, and they are there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -3,8 +3,6 @@
 `make packages` runs the steps that build the image.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

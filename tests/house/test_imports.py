@@ -1,7 +1,5 @@
 """The packages: which imports which, who reads the environment, and that importing does nothing."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The wheels as people install them, and the steps that build the image: `make packages`, since it needs an index."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every row of `requirements.md` has its tests, by name; a test that goes away takes its row with it, loudly."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final, get_args

@@ -1,7 +1,5 @@
 """The two distributions: each has its own files, and both together are a host and its agents."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

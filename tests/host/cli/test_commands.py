@@ -1,7 +1,5 @@
 """The help of both programs, and how a mistyped command is answered."""
 
-from __future__ import annotations
-
 import re
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Homes are spread over machines. Apart from the cluster's tests: their threads draw random numbers, too."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The whole context: its order, its budget, and the explanation of every part (HB5, HB6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Everything that a pass works with, on a home of its own."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """One question to a model: what counts as an attempt, what is booked, and what an answer costs."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

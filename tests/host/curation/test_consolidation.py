@@ -1,7 +1,5 @@
 """Consolidation by a model, and the property: whatever it answers, nothing becomes memory that no person said."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 

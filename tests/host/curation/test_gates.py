@@ -1,7 +1,5 @@
 """The gates: each refuses what it is for, in any language, and a new fact goes with no refused change."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Preferences: how many turns must be quoted, what needs permission, and what an answer may look like (RB10)."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

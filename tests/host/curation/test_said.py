@@ -1,7 +1,5 @@
 """Sentences are found in any language, and what is written of them is copied byte for byte."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

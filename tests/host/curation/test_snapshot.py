@@ -1,7 +1,5 @@
 """The snapshot that a pass works on: the newest entries, what is protected, and how many were taken out."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A world in which people's saves of several files are taken in."""
 
-from __future__ import annotations
-
 import time
 
 from honeybadger_host.journal.changes import FileWritten

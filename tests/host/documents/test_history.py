@@ -1,7 +1,5 @@
 """Who wrote each line, and what a file held at any moment: the journal against a ledger kept apart from it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

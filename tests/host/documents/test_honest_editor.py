@@ -1,7 +1,5 @@
 """A text that a person read, thought about and saved takes no note that came meanwhile."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Callable
 from pathlib import Path

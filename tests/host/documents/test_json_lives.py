@@ -1,7 +1,5 @@
 """Random lives of JSON documents: agents change members, people read, wait, change and save, hosts are killed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Saves of JSON documents are merged by member; a file that is no JSON changes nothing until it is mended."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 

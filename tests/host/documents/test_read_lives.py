@@ -1,7 +1,5 @@
 """Random lives of a MEMORY.md, read on from where it was read last: as if it had been read whole each time."""
 
-from __future__ import annotations
-
 import os
 import time
 

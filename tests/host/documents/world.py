@@ -1,7 +1,5 @@
 """A journal, its documents and their files, with a clock that tests move."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

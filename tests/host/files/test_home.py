@@ -1,7 +1,5 @@
 """The home folder: made, checked, held by one."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

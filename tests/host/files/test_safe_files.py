@@ -1,7 +1,5 @@
 """Files that others may have put there: read without being led astray, written whole or not at all."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

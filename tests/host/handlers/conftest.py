@@ -1,7 +1,5 @@
 """The handlers over a home with the group `main`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The handlers over a home, and of the pipeline what they need: a batch is prepared, decided, journaled, written."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Entries with a name, edits in place, moves, and the list of what is there, on real files."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

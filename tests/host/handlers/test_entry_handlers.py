@@ -1,7 +1,5 @@
 """Saving, reading and deleting entries, on real files; handlers are plain functions."""
 
-from __future__ import annotations
-
 import os
 from datetime import timedelta
 from pathlib import Path

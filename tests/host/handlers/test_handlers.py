@@ -1,7 +1,5 @@
 """Decisions and answers of each request, on real files; handlers are plain functions."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`import_records`: who may ask, times that stay in order, records that cannot be taken."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

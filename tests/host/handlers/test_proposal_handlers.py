@@ -1,7 +1,5 @@
 """`list_proposals`, `decide_proposal`, `consolidate`, `dream`: who may ask, and what is refused."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns and notes come back for a message, once, with their ids; a message without a subject gets nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Searching and recalling, on real files; handlers are plain functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Session documents as requests decide them, batch by batch, on real files and a real journal (CM1-CM5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

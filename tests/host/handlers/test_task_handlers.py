@@ -1,7 +1,5 @@
 """The requests about tasks on real files: what is scheduled, refused, paused, resumed, cancelled and shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

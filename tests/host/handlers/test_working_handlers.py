@@ -1,7 +1,5 @@
 """Decisions and answers of requests of working memory, on real files (RB6, RB12)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path

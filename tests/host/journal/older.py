@@ -1,7 +1,5 @@
 """The journal as the host of schema 7 made it, which is the oldest that is brought forward."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from honeybadger_host.journal.schema import APPLICATION_ID

@@ -1,7 +1,5 @@
 """A bit that flips in the journal's file is noticed wherever it changes what a row says."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sqlite3

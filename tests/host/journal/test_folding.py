@@ -1,7 +1,5 @@
 """A journal in which people's edits had tables and notes rows of their own is folded into one form of changes."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import zlib

@@ -1,7 +1,5 @@
 """The journal: all of a batch or none of it, receipts, and refusing to start on something that is not it."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Differences of texts, line by line."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

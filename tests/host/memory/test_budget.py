@@ -1,7 +1,5 @@
 """Texts that fit a budget: the newest turns, the newest notes, a fair part of the whole (HB6, HB7, HB9)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Compaction: within the limits afterwards, whatever was in the document before (CM3)."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """One suite for every kind of JSON document that people edit: what is none is refused in words, with its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

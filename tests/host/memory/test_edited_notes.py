@@ -1,7 +1,5 @@
 """Notes that a person changed, by the lines of edits; and text below a note is a note of its own."""
 
-from __future__ import annotations
-
 from honeybadger_host.journal.edits import Edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row

@@ -1,7 +1,5 @@
 """Entries and their files: what a person may write, what the host writes, and when two texts are the same."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import orjson

@@ -1,7 +1,5 @@
 """The cache of CLAUDE.md, MEMORY.md and summary.md: never stale, never torn, clear about what it cannot serve."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Memory that was shown to a model is known as long as it is in view, whatever becomes of the index."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

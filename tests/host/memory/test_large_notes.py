@@ -1,7 +1,5 @@
 """A MEMORY.md over the limit: of each author the newest notes are served, and what is not is counted."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

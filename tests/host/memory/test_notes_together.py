@@ -1,7 +1,5 @@
 """Notes in a context: what says the same stands once, what is of one section and author under one heading."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

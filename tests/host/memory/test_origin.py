@@ -1,7 +1,5 @@
 """The origin of an entry's text: known by the host, claimed by a sender, or given by a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from honeybadger_agent.wire import OriginKind

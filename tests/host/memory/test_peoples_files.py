@@ -1,7 +1,5 @@
 """The files of people, told from others by their names."""
 
-from __future__ import annotations
-
 import shutil
 import time
 

@@ -1,7 +1,5 @@
 """Contexts are kept as they were served, and never given back as anything else."""
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from pathlib import Path

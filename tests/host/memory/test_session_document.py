@@ -1,7 +1,5 @@
 """The session document: its exact shape, what of a hand-edited file is kept, and turns folded in."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

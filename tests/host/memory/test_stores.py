@@ -1,7 +1,5 @@
 """One suite for every store of a batch: what was decided is seen, what was not written is forgotten."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """summary.md as parts of sessions."""
 
-from __future__ import annotations
-
 from honeybadger_host.memory.markdown.summary_parts import digest_of, part_of, with_part
 
 

@@ -1,7 +1,5 @@
 """Sessions: a log that is kept whole, a window over its newest turns; what hands and crashes do to it (AM1, AB5)."""
 
-from __future__ import annotations
-
 import gc
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Working memory without the world: names of files, expiry, the inventory, search (RB6)."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The shelves on real files: what people do to them counts at once, and what has expired goes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Times of service, and a wall clock that is set."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The doctor's findings about a home, and how a command looks on a terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics: right numbers in a form Prometheus reads, and nothing that anybody said or is called."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time

@@ -1,7 +1,5 @@
 """The page as a process of the host: its end is told to the operator."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files below a home that are searched for what was forgotten, and files that are only named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from honeybadger_host.ops.residue import backups_in, scan

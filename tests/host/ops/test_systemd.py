@@ -1,7 +1,5 @@
 """The systemd service: what is rendered, that systemd takes it, and that nothing is done before it is shown."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

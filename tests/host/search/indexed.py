@@ -1,7 +1,5 @@
 """A home and its index, for the tests of the index."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

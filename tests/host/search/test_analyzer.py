@@ -1,7 +1,5 @@
 """Terms by which a text is found."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """A large group is searched in blocks of its database: it finds the same, in bounded memory, also when it changes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

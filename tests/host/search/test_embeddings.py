@@ -1,7 +1,5 @@
 """The real model puts near what means the same, without a network."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

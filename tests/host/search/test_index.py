@@ -1,7 +1,5 @@
 """The search index: whatever happens to the files, the next search knows it; whatever happens to it, it comes back."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

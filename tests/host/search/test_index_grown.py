@@ -1,7 +1,5 @@
 """A large MEMORY.md that only grew is read from its last note on, and is indexed as if it had been read whole."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The index keeps vectors: what is indexed is embedded once, and what is gone has none."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path

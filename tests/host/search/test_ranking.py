@@ -1,7 +1,5 @@
 """The ranking: order, filters, and what a hit says about itself."""
 
-from __future__ import annotations
-
 import math
 import time
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Recall on the project's own small set: a change that helps one kind of conversation must not hurt another."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.recall import synthetic

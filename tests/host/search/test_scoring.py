@@ -1,7 +1,5 @@
 """The fast ranking is the plain one: every score is checked against a reference that looks at every document."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Texts that say nearly the same are found by a few numbers, wherever most of their words stand in the same order."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from contextlib import closing

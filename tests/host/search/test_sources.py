@@ -1,7 +1,5 @@
 """Files of a home that are searched, and how each becomes pieces that can be found."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Vectors beside words: how far a document stands out, what it earns by that, and what it never earns."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

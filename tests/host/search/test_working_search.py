@@ -1,7 +1,5 @@
 """The search in working memory: as elsewhere, over the entries of one session (RB6)."""
 
-from __future__ import annotations
-
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import is_below
 from tests.host.memory.test_working_memory import NOW, entry

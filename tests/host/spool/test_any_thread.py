@@ -1,7 +1,5 @@
 """Any thread may read this while the event loop, or another thread, changes it; threads switch every few bytecodes."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Dead letters: what is kept of a request that is none, and which give way when there are too many."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Replies nobody took: which go, and which stay."""
 
-from __future__ import annotations
-
 import os
 import stat
 import time

@@ -1,7 +1,5 @@
 """The senders of closed mode: the file, the folders, and who owns them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Boxes on real folders: which are found, what is listed of them, and in which order it is taken."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import heapq

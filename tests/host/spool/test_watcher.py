@@ -1,7 +1,5 @@
 """Watching real folders. The sweep is elsewhere: nothing here may be needed for truth."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

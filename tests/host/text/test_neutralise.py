@@ -1,7 +1,5 @@
 """Text may not hide, reorder, or pass for a note or a turn that nobody wrote."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata

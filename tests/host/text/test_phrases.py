@@ -1,7 +1,5 @@
 """Texts that are to be forgotten are found in whatever form they stand, and nothing else goes with them."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from typing import Any

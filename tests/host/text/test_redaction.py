@@ -1,7 +1,5 @@
 """Credentials: which texts hold one, what is left of them, and that none reaches the disk."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nothing that another program kept becomes the user's words unless a person typed it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

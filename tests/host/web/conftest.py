@@ -1,7 +1,5 @@
 """A page on a home that a host serves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Nobody in: each guard of the page against what it is there for, over real HTTP."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

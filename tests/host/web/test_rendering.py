@@ -1,7 +1,5 @@
 """Text as a page shows it."""
 
-from __future__ import annotations
-
 import re
 import time
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The file of a group's messages: found by number, from either end, whatever a person or a crash did to its lines."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """When schedules run next, against a second implementation that walks over every minute."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
