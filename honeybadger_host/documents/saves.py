@@ -64,7 +64,8 @@ from honeybadger_host.journal.schema import Row
 QUIET_SECONDS = 0.5  # time without a change after which a changed file is read
 # A note this much older than a save that goes back to an earlier version was read before it was deleted.
 DELETED_SECONDS = 2.0
-# The same text saved again within this time is the same editor's; later it goes back to that text.
+# The same text saved again within this time is the same editor's; later it goes back to that text. So is a text with
+# what was deleted within this time: who deletes, saves and undoes it is more frequent than two people with a text each.
 _SAVED_AGAIN_SECONDS: Final = 60.0
 # Files that are saved one after the other, as by `git checkout`, are one event of at most this length.
 _MAX_GROUPING_SECONDS: Final = 5.0
@@ -278,7 +279,8 @@ class Saves:
             return found._replace(base=text, merged=_gone_back(text, newest, unread))
         older = sum(event.at < since for event in events)  # nobody has had a text open for that long
         versions = [one for one in versions if one.end >= older]
-        base = _base_of(file, text, newest, versions, events, recent)
+        undone_since = int((saved_at - _SAVED_AGAIN_SECONDS) * 1000)
+        base = _base_of(file, text, newest, versions, events, recent, undone_since)
         return found._replace(base=base, merged=merged_as(file, base, newest, text))
 
     # ------------------------------------------------------------------------------------------------------ taking in
@@ -424,6 +426,7 @@ def _base_of(
     versions: Sequence[EarlierText],
     events: Sequence[Row],
     recent: Sequence[SavedText],
+    undone_since: int,
 ) -> bytes:
     """Return the version that a save was most likely made from.
 
@@ -431,6 +434,7 @@ def _base_of(
         versions: the newest first.
         events: changes of the file within the last hour, oldest first.
         recent: texts that people saved in that time.
+        undone_since: see `Saved.candidates`.
     """
     if is_json(file):
         removed = next((version.end for version in versions if not version.text), -1)
@@ -440,7 +444,7 @@ def _base_of(
         earlier = [*(version.text for version in versions), *(one.text for one in recent)]
         return nearest_json(since, earlier, newest, text)
     saved = Saved(text, newest)
-    return saved.nearest(saved.candidates(versions, events, recent))
+    return saved.nearest(saved.candidates(versions, events, recent, undone_since))
 
 
 def _later_than(text: bytes, versions: Sequence[EarlierText]) -> list[Row] | None:

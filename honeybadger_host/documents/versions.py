@@ -125,7 +125,7 @@ class Saved:
         return Counter(lines_of(self._newest))
 
     def candidates(
-        self, versions: Sequence[EarlierText], events: Sequence[Row], recent: Sequence[SavedText]
+        self, versions: Sequence[EarlierText], events: Sequence[Row], recent: Sequence[SavedText], undone_since: int
     ) -> Iterator[bytes]:
         """Yield the texts that this one may have been made from, the newest first.
 
@@ -135,6 +135,7 @@ class Saved:
             versions: of the file, the newest first.
             events: of the file within the last hour, oldest first.
             recent: texts that people saved in that time.
+            undone_since: a deletion since then, in milliseconds, that the text lacks was undone by its author.
         """
         typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         has_edits = any(map(is_edit, events))
@@ -145,7 +146,7 @@ class Saved:
         for number in range(len(events), 0, -1):
             event = events[number - 1]
             if is_edit(event):
-                is_read = self._shows(event, old_lines)
+                is_read = self._shows(event, old_lines) or (event.at >= undone_since and self._undoes(event))
             elif is_append(event):
                 units = [unit.strip() for unit in units_of(event.data) if unit.strip()]
                 above.subtract(units)
@@ -174,6 +175,13 @@ class Saved:
             came.update(added)
             came.subtract(removed)  # it may only have moved
         return bool((+came - old_lines) & self._lines)
+
+    def _undoes(self, row: Row) -> bool:
+        """Return whether an edit only deleted, and the text has all of that again."""
+        hunks = edit_of(row).hunks or ()
+        removed = Counter(line for hunk in hunks for line in hunk.removed if line.strip())
+        is_deletion = not any(hunk.added for hunk in hunks)
+        return is_deletion and removed <= self._lines and bool(removed - self._newest_lines)
 
     def nearest(self, candidates: Iterable[bytes]) -> bytes:
         """Return the candidate that differs from the text in the fewest characters; of several the first.

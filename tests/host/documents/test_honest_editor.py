@@ -73,6 +73,28 @@ def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
     assert world.text == buffer + note("b")
 
 
+@pytest.mark.parametrize("deleted", [b"Mine.\nIt has two lines.\n", note("a")])
+def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: bytes) -> None:
+    world.add("a")
+    world.add("b")
+    world.look(seconds=60)
+    whole = b"Mine.\nIt has two lines.\n" + world.text
+    world.save(whole)
+    world.look(seconds=60)
+    world.save(whole.replace(deleted, b""))
+    world.look(seconds=3)
+    world.add("c")
+    world.save(whole + b"And one more.\n")  # undone in the editor, and typed on
+    world.look()
+    assert world.text == whole + b"And one more.\n" + note("c")
+    world.save(world.text.replace(deleted, b""))
+    world.look(seconds=60)
+    world.save(whole + b"And one more.\nAnother person was here.\n")  # who had the text open
+    world.look()
+    assert deleted.splitlines()[-1] not in world.text.splitlines()
+    assert b"Another person was here.\n" in world.text
+
+
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)

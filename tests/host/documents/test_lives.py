@@ -180,6 +180,8 @@ class Lives(RuleBasedStateMachine):
         is_older = editor.buffer in self.prefixes and editor.buffer != self.versions[-1]
         is_older = is_older or self.now() - self.saved.get(editor.buffer, self.now()) >= SAVED_AGAIN_SECONDS
         self.saved[editor.buffer] = self.now()
+        if self.now() - self.editors[1 - who].deleted_at <= SAVED_AGAIN_SECONDS:  # as if this editor undid it
+            self.deleted |= dict.fromkeys(self.deleted.keys() & things_in(editor.buffer).keys(), 0.0)
         is_crossed = editor.deleted and self.editors[1 - who].deleted_at > editor.read_at
         if is_older or is_crossed:  # who of two people took out what cannot be told
             self._look()
