@@ -175,9 +175,6 @@ def refusal(status: int, message: str, code: str | None = None, **headers: str) 
     return Answer(status, {"Content-Type": "application/json", **names}, body)
 
 
-# ------------------------------------------------------------------------------------------------------ OpenAI's words
-
-
 def openai(
     said: ModelSaid,
     *,
@@ -213,9 +210,6 @@ def openai(
 def _openai_chunk(choices: list[dict[str, Any]], **more: Any) -> bytes:
     chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_790_000_000, "model": "test"}
     return b"data: " + orjson.dumps({**chunk, "choices": choices, **more}) + b"\n\n"
-
-
-# --------------------------------------------------------------------------------------------------- Anthropic's words
 
 
 def anthropic(said: ModelSaid, *, finish: str | None = None, then: Literal["end", "cut", "hang"] = "end") -> Answer:

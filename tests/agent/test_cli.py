@@ -70,9 +70,6 @@ def assert_complains(ran: Ran, code: int, says: str) -> None:
     assert says in ran.err
 
 
-# ------------------------------------------------------------------------------------------------------------ commands
-
-
 def test_a_note_is_remembered_and_comes_back_as_context(asker: RawSender, room: Shell) -> None:
     saved = room("remember", "User prefers dark mode", "--section", "Preferences")
     assert saved == Ran(0, "saved in MEMORY.md, section Preferences\n", "")
@@ -156,9 +153,6 @@ def test_a_container_says_its_box_only(asker: RawSender, room: Shell) -> None:
     assert "(cook, " in asker.memory_text()
 
 
-# ---------------------------------------------------------------------------------------------------------- exit codes
-
-
 def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
@@ -215,9 +209,6 @@ def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Pat
     for _ in range(2):
         assert shell("remember", "once", "--id", request_id).code == 0
     assert (home / "groups/main/MEMORY.md").read_text().count("once") == 1
-
-
-# --------------------------------------------------------------------------------------------------------- the process
 
 
 def test_the_help_documents_every_exit_code() -> None:

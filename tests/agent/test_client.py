@@ -48,9 +48,6 @@ def only_request(mailbox: Mailbox) -> str:
     return name.removesuffix(".json")
 
 
-# --------------------------------------------------------------------------------------------------------- round trips
-
-
 def test_both_clients_offer_the_same_under_the_same_words() -> None:
     own = ("request", "call", "chat", "answer", "withdraw")
     types = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience != "operator"}
@@ -79,9 +76,6 @@ async def test_every_tool_is_a_method_with_its_arguments(mailbox: Mailbox, answe
         sync.edit_memory("x", contents="y")  # type: ignore[call-arg]
 
 
-# --------------------------------------------------------------------------------------------------------- asking again
-
-
 def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> None:
     mailbox = SyncClient(home, "main", "researcher").mailbox
     mailbox.publish("note-1", b"{}")
@@ -107,9 +101,6 @@ def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None
         f"no reply to {request_id} after 0.02 s; it still lies in {mailbox.root}/requests: does honeybadger-host run "
         f"on this home? (Asking again with request_id='{request_id}' is safe: it is never applied twice.)"
     )
-
-
-# ------------------------------------------------------------------------------------------------------- error replies
 
 
 @pytest.mark.parametrize("code", BY_CODE)
@@ -183,18 +174,12 @@ def test_a_malformed_reply_is_an_error_without_its_content(
     assert type(strange.value) is AgentError
 
 
-# ----------------------------------------------------------------------------------------------------- wrong arguments
-
-
 @pytest.mark.parametrize("value", [{"content": object()}, {"content": "\ud800"}, {"budget": 2**70}, {1: 2}])
 def test_a_payload_that_is_not_json_is_refused_locally(mailbox: Mailbox, value: Any) -> None:
     with pytest.raises(Invalid, match=r"^payload cannot be sent as JSON") as refused:
         unserved(mailbox).request("update_memory", value)
     assert refused.value.field == "payload"
     assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
-
-
-# --------------------------------------------------------------------------------------------------------- environment
 
 
 def test_the_environment_says_where_and_who(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,6 @@ async def say(asker: RawSender, message: str, *, session: str = "main") -> TurnO
     return outcome
 
 
-# -------------------------------------------------------------------------------------------------- with a real host
-
-
 async def test_another_session_finds_what_it_should_remember(asker: RawSender) -> None:
     saved = await say(asker, "Remember that I prefer dark mode for all UIs")
     assert saved.text == 'I saved this: User said: "I prefer dark mode for all UIs"'
@@ -76,9 +73,6 @@ async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -
     saved = await say(asker, question)
     assert f"- The ladder of the gardener is in the cellar now [{entry.id}] (house" in saved.text
     assert "behind the shed" not in saved.text
-
-
-# ------------------------------------------------------------------------------------------------------- what is kept
 
 
 @pytest.mark.parametrize(
@@ -117,9 +111,6 @@ def test_what_is_no_request_to_remember_is_not_kept(text: str) -> None:
 def test_questions_are_searched_for(text: str) -> None:
     said = reply([UserSaid(text)], ALL)
     assert {call.name for call in said.calls} == {"search_memory"}
-
-
-# ----------------------------------------------------------------------------------------------- what it says of itself
 
 
 def test_it_says_what_it_is() -> None:

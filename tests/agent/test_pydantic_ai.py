@@ -146,9 +146,6 @@ async def test_a_record_is_deleted_only_as_it_was_read(store: GroupConversations
         await store.read_entry("not there")
 
 
-# ------------------------------------------------------------------------------------------------------- the capability
-
-
 async def test_a_run_recalls_and_is_kept_once(client: Client) -> None:
     await client.save_memory("The quokka of the family is called Ada")
     seen: list[str] = []

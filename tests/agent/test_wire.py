@@ -49,9 +49,6 @@ def not_a_request(value: Any) -> NotARequest:
     return caught.value
 
 
-# ------------------------------------------------------------------------------------------------------------ envelope
-
-
 NO_REQUESTS: list[tuple[object, str]] = [
     *((envelope(v=version), "v must be an integer") for version in ("1", 1.0, True, None, [1])),
     *((envelope(**{name: [SECRET]}), f"{name} must be a string") for name in ("id", "type", "group", "sender")),
@@ -86,9 +83,6 @@ def test_a_wrong_envelope_is_refused_by_member(members: dict[str, Any], message:
     refusal = refused(envelope(**members))
     assert (refusal.code, refusal.field) == ("invalid", next(iter(members)))
     assert refusal.message.startswith(message)
-
-
-# ------------------------------------------------------------------------------------------------------------- payload
 
 
 NOTE, TURN = ("update_memory", {"content": "x"}), ("append_turn", {"role": "user", "content": "x"})
@@ -137,9 +131,6 @@ def test_no_number_is_taken_for_another(number: int | str) -> None:
     not_a_request(data % (b"1" + b"0" * 400))  # no double holds it: then it is no JSON
 
 
-# --------------------------------------------------------------------------------------------------------- hard bytes
-
-
 def test_of_two_members_with_one_name_the_last_counts() -> None:
     data = b'{"v":2,"v":1,"id":"x","id":"note-1","type":"update_memory","payload":{"content":"a","content":"b"}}'
     assert parse(data) == wire.UpdateMemory(content="b")
@@ -150,8 +141,6 @@ def test_of_100_000_unknown_members_the_first_is_named() -> None:
     assert refused(envelope(payload={"content": "x"} | many)).field == "payload.k0"
     assert parse(envelope() | many) == wire.UpdateMemory(content="dark mode")
 
-
-# ---------------------------------------------------------------------------------------------------------- unfinished
 
 DUMPS: list[Callable[[object], bytes]] = [
     orjson.dumps,
@@ -174,8 +163,6 @@ def test_any_object_cut_anywhere_is_unfinished(
     whole = dumps(envelope(payload={"content": 'é😀 \\ " \n \u2028\x85\x07'}, more=value))
     assert not_a_request(whole[: data.draw(st.integers(0, len(whole) - 1))]).is_unfinished
 
-
-# ---------------------------------------------------------------------------------------------------------- any bytes
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
@@ -224,8 +211,6 @@ def test_any_bytes_are_a_request_or_a_printable_error(data: bytes, stem: str) ->
         assert problem.field is not None
         wire.dump_error("note-1", problem)
 
-
-# --------------------------------------------------------------------------------------------------- the page itself
 
 EXAMPLES = re.findall(
     r"^```json\n(.*?)^```", (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(), re.MULTILINE | re.DOTALL

@@ -47,8 +47,6 @@ def test_a_power_cut_at_any_call_leaves_each_whole(
         cut_again(nursery, tmp_path, rng, work, 1 if IS_LONG else work.stride)
 
 
-# --------------------------------------------------------------------------------------- a dream that was asked for
-
 _ON_REQUEST: Final = {**DREAMT, "dream.schedule": "", "model.curation": "offline"}
 
 
@@ -69,9 +67,6 @@ def test_a_killed_dream_request_is_answered_once(nursery: Nursery, tmp_path: Pat
     assert len(list((group / "proposals").glob("*.json"))) == 1
     assert found_in(group / "archive/memory").keys() == {"tea1", "tea2"}
     assert len(found_in(group / "memory")) == len(ENTRIES) - 1 + len(more)
-
-
-# ------------------------------------------------------------------------------------------------ what models cost
 
 
 def test_each_kill_books_at_most_twice_the_cost(tmp_path: Path, rng: random.Random) -> None:

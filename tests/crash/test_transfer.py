@@ -109,9 +109,6 @@ def test_a_killed_load_keeps_forgotten_texts_out(
         assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"{where}: {memory}"
 
 
-# -------------------------------------------------------------------------------------------- from another program
-
-
 def conversations(folder: Path) -> Path:
     """Write two conversations as Claude exports them."""
     told = [

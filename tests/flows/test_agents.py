@@ -161,9 +161,6 @@ def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path
     assert [speaker for role, speaker, _ in said(stranger) if role == "assistant"] == ["keeper", "assistant"]
 
 
-# ------------------------------------------------------------------------------------------------------- the operator's
-
-
 def test_the_operator_sees_agents_turns_and_their_faults(home: Path, host: HostProcess) -> None:
     agent(home, "keeper", display_nam="Bee Keeper")
     agent(home, "oracle", display_name="Oracle", description="Knows it.", model="opnai:gpt")

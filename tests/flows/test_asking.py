@@ -17,8 +17,6 @@ from tests.conftest import HostFactory
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
 
-# ------------------------------------------------------------------------------------------------------------ clients
-
 
 def playing(home: Path, make_host: HostFactory, text: str) -> HostProcess:
     """Start a host whose model takes about a second for `text`."""
@@ -47,9 +45,6 @@ def test_repeating_an_open_question_waits_for_the_same_answer(make_host: HostFac
     host.stop()
     assert os.listdir(client.mailbox.root / "replies") == []
     assert len(turns_of(home)) == 2
-
-
-# ------------------------------------------------------------------------------------------------------------ commands
 
 
 def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawSender) -> None:
@@ -98,8 +93,6 @@ def test_interrupted_during_an_answer_ask_prints_what_was_said(
     assert turns_of(home)[1]["content"].endswith("asked for by user.)")
     wait_for(lambda: os.listdir(home / "data/ipc/main/user/replies") == [])  # the stream goes behind the reply
 
-
-# ------------------------------------------------------------------------------------------------------------ hostile
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\rX\u202e"
 SEEN = "\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\rX\\u202e"

@@ -126,9 +126,6 @@ def test_nobody_sends_under_a_reserved_name(served: HostProcess, name: str) -> N
     assert "is reserved" in cli_error("sender", "add", "signing", name, home=served.home, code=2)
 
 
-# ---------------------------------------------------------------------------------------------- the world is in the way
-
-
 def _folder(path: Path) -> None:
     path.mkdir()
 
@@ -175,8 +172,6 @@ def test_a_memory_md_that_is_no_file_is_unavailable(asker: RawSender, what: str)
     assert asker.again("x", data)["ok"] is True
     wait_for(lambda: asker.memory_text().count("later") == 1)
 
-
-# ---------------------------------------------------------------------------------------------------- a bug of the host
 
 BROKEN = """
 from honeybadger_host.handlers import conversation, notes

@@ -33,9 +33,6 @@ def journal_rows(host: HostProcess, table: str) -> int:
     return count
 
 
-# ----------------------------------------------------------------------------------------------------------------- rate
-
-
 def test_a_sender_over_its_rate_is_served_later(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
@@ -84,9 +81,6 @@ def test_rubbish_over_the_rate_does_not_fill_dead_letters(make_host: HostFactory
     wait_for(lambda: not os.listdir(stranger.requests))
 
 
-# ----------------------------------------------------------------------------------------------------------- full boxes
-
-
 def test_an_overfull_box_serves_its_first_requests(make_host: HostFactory, stranger: RawSender) -> None:
     peer = RawSender(stranger.home, "main", "peer").make()
     for number in range(30):
@@ -106,9 +100,6 @@ def test_an_overfull_box_serves_its_first_requests(make_host: HostFactory, stran
     wait_for(lambda: limits_in_status(host)["refused"] == {"pending": 10}, what="it is in status")
     assert "main/stranger: pending" in limits_in_status(host)["reached_lately"]
     assert "over a limit within 10 minutes: main/stranger: pending" in cli_text("status", home=host.home)
-
-
-# -------------------------------------------------------------------------------------------------------------- replies
 
 
 def test_uncollected_replies_make_room_and_can_be_repeated(make_host: HostFactory, stranger: RawSender) -> None:

@@ -12,8 +12,6 @@ from honeybadger_agent.tools import made
 from tests.conftest import HostFactory, MakeClient
 from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
 
-# --------------------------------------------------------------------------------------------------- every request type
-
 
 def test_handle_update_memory_creates_and_appends_memory_md_with_attribution(
     member: MakeClient, asker: RawSender
@@ -64,9 +62,6 @@ def test_an_accepted_note_has_a_journal_position(asker: RawSender) -> None:
     assert "seq" not in asker.ask("q1", request("q1", "get_history"))
 
 
-# ----------------------------------------------------------------------------------------------- order and many senders
-
-
 def test_a_groups_requests_are_served_in_name_order(make_host: HostFactory, stranger: RawSender) -> None:
     other = RawSender(stranger.home, "main", "other").make()
     stems = [f"{number:04}" for number in range(200)]
@@ -84,9 +79,6 @@ def test_groups_do_not_see_each_other(asker: RawSender, member: MakeClient) -> N
     assert garden.read_group_files().memory is None
     assert garden.get_history().text == ""
     assert "salt" not in garden.get_context().system
-
-
-# --------------------------------------------------------------------------------------------------------- exactly once
 
 
 def test_the_same_request_gets_the_first_reply_once(served: HostProcess, asker: RawSender) -> None:
@@ -131,9 +123,6 @@ def test_a_reused_id_with_other_bytes_is_a_conflict(asker: RawSender, member: Ma
     agent.call(made(wire.UpdateMemory, "mine"), request_id="mine-1")
     with pytest.raises(Conflict, match="use a new id"):
         agent.call(made(wire.UpdateMemory, "not mine"), request_id="mine-1")
-
-
-# ------------------------------------------------------------------------------------------------- ways to write a file
 
 
 def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:

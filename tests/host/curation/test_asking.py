@@ -32,9 +32,6 @@ from honeybadger_host.threads import Threads
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
 
-# -------------------------------------------------------------------------------------------------------------- budgets
-
-
 def test_a_used_up_budget_stops_its_group_or_kind() -> None:
     budgets = Budgets(10_000, {"main": 1000}, {"dream": 500})
     spent = [Spent("2026-12-31", "main", "consolidation", 800), Spent("2026-12-31", "work", "dream", 300)]

@@ -46,9 +46,6 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o7777
 
 
-# -------------------------------------------------------------------------------------------------------------- reading
-
-
 def test_a_file_changed_during_its_reading_counts_for_nothing(
     tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,9 +62,6 @@ def test_a_file_changed_during_its_reading_counts_for_nothing(
         with pytest.raises(Changing):
             read_incoming(fd, "a", 100)
     assert read_incoming(fd, "a", 100).data == b"two"
-
-
-# ------------------------------------------------------------------------------------------------------------ appending
 
 
 @pytest.mark.usefixtures("umask")
@@ -114,9 +108,6 @@ def test_a_partial_append_leaves_nothing(tmp_path: Path, room: int) -> None:
     assert path.read_bytes() == b"before\nafter\n"
 
 
-# ------------------------------------------------------------------------------------------------------------ replacing
-
-
 @pytest.mark.usefixtures("umask")
 def test_a_replaced_file_is_private(tmp_path: Path) -> None:
     replace(tmp_path / "a", b"one")
@@ -146,9 +137,6 @@ def test_a_replace_does_not_follow_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "theirs").read_text() == "theirs"
     assert (tmp_path / "a").read_text() == "ours"
     assert not (tmp_path / "a").is_symlink()
-
-
-# -------------------------------------------------------------------------------------------------------------- locking
 
 
 KILLED = """
@@ -201,9 +189,6 @@ sys.stdin.read()
     taken = try_lock(tmp_path / "lock")
     assert taken is not None
     os.close(taken)
-
-
-# --------------------------------------------------------------------------------------------------------------- leases
 
 
 def test_a_file_open_for_writing_elsewhere_is_known(tmp_path: Path) -> None:

@@ -23,9 +23,6 @@ def save(room: Room, name: str, content: str = "x", category: str = "docs") -> A
     return room.change("save_memory", content=content, category=category, name=name)
 
 
-# ---------------------------------------------------------------------------------------------------------------- names
-
-
 def test_a_category_has_a_name_once(room: Room) -> None:
     first = save(room, "notes.md")
     assert (first["name"], first["category"], len(first["id"])) == ("notes.md", "docs", 12)
@@ -65,9 +62,6 @@ def test_names_are_for_all_languages(room: Room, name: str) -> None:
     assert rows(room, category="docs", name=name) == [("docs", name)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- edits
-
-
 def test_an_edit_changes_only_the_members_it_names(room: Room) -> None:
     saved = room.change("save_memory", content="tea", category="likes", tags=["a"], title="Tea", metadata={"a": 1})
     path = memory(room) / files(room)[0]
@@ -100,9 +94,6 @@ def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     with pytest.raises(WorldFailed, match="a folder where the host needs a file"):
         room.decide("edit_memory", id="mine", category="fourth")
     assert room.ask("get_memory", id=first["id"])["name"] == "a.md"
-
-
-# ----------------------------------------------------------------------------------------------------------------- list
 
 
 def test_entries_are_listed_by_category_and_name_with_sizes(room: Room) -> None:

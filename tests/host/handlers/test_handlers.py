@@ -26,9 +26,6 @@ def test_every_request_type_has_a_fitting_handler(room: Room) -> None:
         assert isinstance(room.table[name], TurnHandler if is_turn else ChangeHandler) == kind.changes
 
 
-# ---------------------------------------------------------------------------------------------------------------- notes
-
-
 _OLD = b"## Old (bee, 2026-01-01 00:00)\n- x\n"
 _NEW = b"## Old (operator, 2026-11-21 06:05)\n- new\n  lines\n"
 
@@ -82,9 +79,6 @@ def test_a_note_is_unpinned_unless_nothing_else_is_left(room: Room, before: byte
     assert change.text == b"# Ours\n\n" + after + b"\n\n## Rules\nBe kind."
 
 
-# ---------------------------------------------------------------------------------------------------------------- turns
-
-
 def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
     assert room.change("append_turn", role="user", content="hello\nthere") == {"turn": 1, "token_count": 2}
     result = room.change(
@@ -105,9 +99,6 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         "output_tokens": 2,
         "request": "r2",
     }
-
-
-# -------------------------------------------------------------------------------------------------------------- history
 
 
 def test_an_appended_message_is_not_in_the_system_text(room: Room) -> None:
@@ -178,9 +169,6 @@ def test_feedback_is_neither_searched_nor_in_a_context(room: Room) -> None:
     room.index.touch("data/feedback/main.jsonl")
     assert room.ask("search_memory", query="badger")["hits"] == []
     assert "badger" not in room.ask("get_context", message="What of the badger?")["system"]
-
-
-# --------------------------------------------------------------------------------------------------------------- read
 
 
 def kept(home: Path, *lines: bytes) -> None:

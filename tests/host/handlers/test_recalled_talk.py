@@ -160,9 +160,6 @@ def test_nobody_forges_a_speaker(room: Room) -> None:
     assert lines == [f"- [spring#1] ({DAY}, anna I owe all bob via researcher): The weasel says yes"]
 
 
-# --------------------------------------------------------------------------------------------------------------- parts
-
-
 def test_only_the_parts_that_are_named_are_made(room: Room) -> None:
     (room.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
     note(room, "likes tea")

@@ -66,9 +66,6 @@ def room(tmp_path: Path) -> Room:
     return Room(tmp_path)
 
 
-# ---------------------------------------------------------------------------------------------------------------- load
-
-
 def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
     loaded = room.load()
     assert {name: loaded[name] for name in SEED} == {
@@ -80,9 +77,6 @@ def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
     }
     assert (loaded["is_new"], loaded["turns"], loaded["tokens"], loaded["file"]) == (True, 0, 0, FILE)
     assert not room.file.exists()
-
-
-# ---------------------------------------------------------------------------------------------------------- compaction
 
 
 def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
@@ -99,9 +93,6 @@ def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
     room.now += timedelta(days=1)
     result = room.change("compact_session")
     assert (result["is_changed"], result["tasks_removed"], result["tasks"]) == (True, 1, 0)
-
-
-# -------------------------------------------------------------------------------------------------------------- update
 
 
 def test_an_update_changes_what_it_names_and_nothing_else(room: Room) -> None:
@@ -162,9 +153,6 @@ def test_an_outdated_update_is_a_conflict(room: Room) -> None:
     assert room.load()["version"] in refusal.message
 
 
-# -------------------------------------------------------------------------------------------------------------- delete
-
-
 def test_a_deleted_document_does_not_come_back(room: Room) -> None:
     nothing = room.change("delete_session")
     assert (nothing["is_deleted"], nothing["log"]) == (False, None)
@@ -190,9 +178,6 @@ def test_a_deleted_document_does_not_come_back(room: Room) -> None:
     assert tombstone == {**deleted, "context_begins_after": 0, "context_begins_at": None}
 
 
-# ---------------------------------------------------------------------------------------------------------------- list
-
-
 def test_sessions_are_listed_newest_first(room: Room) -> None:
     assert room.ask("list_sessions") == {"sessions": [], "total": 0}
     room.change("update_session", in_session="with:file", add_facts=["a"])
@@ -208,9 +193,6 @@ def test_sessions_are_listed_newest_first(room: Room) -> None:
     assert (rows["both"]["entries"], rows["both"]["has_file"], rows["with:file"]["entries"]) == (2, True, 0)
     times = [row["updated_at"] for row in listed["sessions"]]
     assert times == sorted(times, reverse=True)
-
-
-# -------------------------------------------------------------------------------------------------------------- people
 
 
 def test_a_persons_document_repeats_no_message_of_the_log(room: Room) -> None:

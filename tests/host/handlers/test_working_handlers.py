@@ -39,9 +39,6 @@ def listed(room: Room, session: str = "main", group: str = "main") -> list[str]:
     return [entry["key"] for entry in room.ask(LIST, session, group)["entries"]]
 
 
-# -------------------------------------------------------------------------------------------------------- save and get
-
-
 def test_what_is_saved_is_there_for_five_minutes(room: Room) -> None:
     result = save(
         room, key="page", data="text\tof a page", category="web-content", tags=["github", "rockbot", "GitHub"]
@@ -93,9 +90,6 @@ def test_no_session_or_group_sees_anothers_items(room: Room) -> None:
     assert listed(room, "b") == []
 
 
-# -------------------------------------------------------------------------------------------------------------- limits
-
-
 def test_the_fifty_first_entry_is_refused_with_advice(room: Room) -> None:
     for number in range(50):
         room.now += timedelta(seconds=1)
@@ -110,9 +104,6 @@ def test_the_fifty_first_entry_is_refused_with_advice(room: Room) -> None:
     room.now = NOW + timedelta(minutes=5, seconds=1)
     save(room, key="one more", data="x")
     assert "k0" not in listed(room)
-
-
-# ----------------------------------------------------------------------------------------------------- list and search
 
 
 def test_the_list_is_by_key_and_has_no_data(room: Room) -> None:
@@ -165,9 +156,6 @@ def test_a_damaged_entry_is_skipped_counted_and_never_overwritten(room: Room) ->
     with pytest.raises(WorldFailed, match=r"bad\.json is not an entry of working memory"):
         room.decide(SAVE, key="bad", data="x")
     assert bad.read_bytes() == b"{torn"
-
-
-# ------------------------------------------------------------------------------------------------- context and settings
 
 
 def test_the_context_shows_the_inventory_and_explains_it(room: Room) -> None:

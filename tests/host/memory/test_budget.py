@@ -37,9 +37,6 @@ def part_of(tokens: int, part: float) -> int:
     return max(1, int(tokens * part))
 
 
-# --------------------------------------------------------------------------------- the seed's test plan, items 4 to 6
-
-
 def test_conversation_formatter_with_budget_truncates_messages_over_budget() -> None:
     turns = turns_of(*(f"message {number:02} " + "x" * 79 for number in range(50)))
     line_tokens = len(f"[user]: message 00 {'x' * 79}\n") // 4
@@ -63,9 +60,6 @@ def test_conversation_formatter_zero_budget_includes_all_messages() -> None:
     assert list(history.turns) == turns
     assert history.text == "".join(f"[user]: {'long ' * 2000}\n" for _ in range(20))
     assert (history.dropped, history.is_shortened) == (0, False)
-
-
-# ------------------------------------------------------------------------------------------------------------- history
 
 
 def seeds_formatter(turns: Sequence[Turn], budget: int) -> str:
@@ -117,8 +111,6 @@ def test_a_newest_turn_over_budget_is_shortened(newest: str, older: list[str], p
     if budget >= 8:
         assert history.text.endswith(SHORTENED)
 
-
-# --------------------------------------------------------------------------------------------------------------- notes
 
 note_texts = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="#\n"), min_size=1, max_size=60),
@@ -194,8 +186,6 @@ def test_first_lines_stay_within_their_share(text: str, part: float) -> None:
     assert text.startswith(kept.rstrip("\n").rstrip())
     assert rest == "" or mark
 
-
-# -------------------------------------------------------------------------------------------------------------- shares
 
 needs = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100_000), max_size=4)
 weights = st.fixed_dictionaries({name: st.floats(0.01, 1) for name in "abcd"})

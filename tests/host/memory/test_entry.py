@@ -107,8 +107,6 @@ def test_a_file_in_another_place_is_no_entry(file: str, says: str) -> None:
         place_of(file)
 
 
-# ----------------------------------------------------------------------------------------------------------- categories
-
 names = st.text("abcXYZ019-_", min_size=1, max_size=8)
 
 
@@ -130,9 +128,6 @@ def test_no_category_leads_out_of_its_groups_folder(category: str) -> None:
     assert category.strip("/") == category
     assert "//" not in category
     assert set(category) <= set("ab-_/")
-
-
-# ----------------------------------------------------------------------------------------------------- known already
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,6 @@ def text_of(text: GroupText | None) -> str | None:
     return None if text is None else text.text
 
 
-# ------------------------------------------------------------------------------------- the seed's test plan, item 3
-
-
 def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_text("## Notes (a, 2026-11-21 06:05)\n- likes tea\n")
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
@@ -62,9 +59,6 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
     assert text_of(files.summary("main")) == "We met in spring.\n"
     assert text_of(files.read("groups/main/CLAUDE.md")) == "You are a badger.\n"
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
-
-
-# ------------------------------------------------------------------------------------------------------------ caching
 
 
 @pytest.mark.parametrize(
@@ -102,9 +96,6 @@ def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
     assert files.memory("a") is first["a"]
     assert files.memory("c") is first["c"]
     assert files.memory("b") is not first["b"]
-
-
-# ---------------------------------------------------------------------------------------------------------- never stale
 
 
 def save_in_place(path: Path, data: bytes) -> None:
@@ -238,9 +229,6 @@ def test_no_read_is_stale_for_any_way_of_saving(folder: Path, writing: Callable[
         elif text is not None and text.text:  # between removing and making, cutting and filling, there is nothing
             assert finished <= int(text.text[:8]) <= begun
     assert all(message.startswith("is being written all the time") for message in busy)
-
-
-# --------------------------------------------------------------------------------------------- what cannot be served
 
 
 def make_link_out(path: Path) -> None:

@@ -64,9 +64,6 @@ def turn(number: int, content: str = "Hello", **more: Any) -> Turn:
     return Turn(number=number, at=at, sender="user", by="user", content=content, **more)
 
 
-# ---------------------------------------------------------------------------------------------------------------- file
-
-
 def test_the_seeds_document_is_read_and_written_exactly() -> None:
     document = parse_document(orjson.dumps(SEED), "user:agent:timestamp")
     written = orjson.loads(dump_document(document))
@@ -134,9 +131,6 @@ def test_every_document_is_read_as_it_was_written(document: SessionDocument) -> 
     assert parse_document(dump_document(document), "s") == document
 
 
-# --------------------------------------------------------------------------------------------------------------- turns
-
-
 def test_turns_become_history_and_are_counted() -> None:
     turns = [
         turn(1, "x" * 40),
@@ -169,9 +163,6 @@ def test_counts_stay_within_what_json_readers_keep() -> None:
     document = with_turns(empty_document("s"), turns)
     assert document.token_usage == TokenUsage(total_input=MAX_NUMBER, total_output=MAX_NUMBER, by_session=MAX_NUMBER)
     assert parse_document(dump_document(document), "s") == document
-
-
-# ------------------------------------------------------------------------------------------------------------- version
 
 
 def test_a_version_changes_with_what_an_update_may_overwrite() -> None:

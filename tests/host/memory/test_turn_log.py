@@ -71,9 +71,6 @@ def numbers(turn_logs: TurnLogs, session: str = "main") -> list[int]:
     return [each.number for each in turn_logs.window("main", session).turns]
 
 
-# --------------------------------------------------------------------------------------------------------------- lines
-
-
 @given(
     st.text(min_size=1),
     st.text(min_size=1, max_size=80),
@@ -123,9 +120,6 @@ def test_a_line_that_is_no_turn_hides_no_other(log_file: Path, garbage: bytes) -
     assert window.skipped == (3 if garbage.strip() else 0)
 
 
-# ---------------------------------------------------------------------------------------------------------- the window
-
-
 @given(st.lists(st.sampled_from([0, 10, 100, 65_400, 65_535, 65_536, 65_537, 140_000]), max_size=6), st.integers(1, 7))
 def test_lines_of_any_length_are_read_from_the_end(lengths: list[int], size: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -152,9 +146,6 @@ def test_an_obstacle_in_place_of_a_log_is_named(tmp_path: Path, log_file: Path, 
     for _ in range(2):
         with pytest.raises(WorldFailed, match=r"main\.jsonl is a (folder|link)"):
             turn_logs.load("main", "main")
-
-
-# ----------------------------------------------------------------------------------------------- the sessions in memory
 
 
 def test_the_window_moves_and_the_log_is_kept_whole(tmp_path: Path, log_file: Path) -> None:

@@ -46,9 +46,6 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 alike = st.text("aAbB.%~/é\u00c9\\: \x00", min_size=1, max_size=100)
 
 
-# --------------------------------------------------------------------------------------------------------------- files
-
-
 @given(st.lists(names | alike, min_size=2, max_size=6, unique=True))
 @example(["a", "A"])
 @example(["a/b", "a%2fb"])
@@ -87,9 +84,6 @@ def test_what_is_written_is_read_again(
         parse_own(dump_working(written), "main", "ab", file)
 
 
-# -------------------------------------------------------------------------------------------------------------- expiry
-
-
 def test_an_entry_expires_at_its_time_and_not_before() -> None:
     short = entry("a")
     assert not short.is_expired(NOW + FIVE - timedelta(microseconds=1))
@@ -106,9 +100,6 @@ def test_a_clock_set_back_at_most_doubles_a_life(ttl: int, later: int) -> None:
         assert later >= ttl or later < -ttl
     else:
         assert -ttl <= later < ttl
-
-
-# ----------------------------------------------------------------------------------------------------------- inventory
 
 
 def test_the_inventory_is_the_seeds_line_for_line() -> None:

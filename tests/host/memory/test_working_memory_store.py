@@ -41,9 +41,6 @@ def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     assert [line["event"] for line in logs] == ["working.refused"]
 
 
-# ------------------------------------------------------------------------------------------- as documents, and sweeping
-
-
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path)

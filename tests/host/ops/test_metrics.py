@@ -131,9 +131,6 @@ def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, te
     assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
-
-
 @pytest.mark.parametrize(
     ("file", "source", "says"),
     [

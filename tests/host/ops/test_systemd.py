@@ -65,9 +65,6 @@ def user_plan(folder: Path = Path("/home/ada")) -> Plan:
     )
 
 
-# --------------------------------------------------------------------------------------------------------- what it says
-
-
 def test_deploy_has_the_files_of_the_default_home() -> None:
     found = {str(path.relative_to(ROOT / "deploy")) for path in (ROOT / "deploy").rglob("*") if path.is_file()}
     assert {name for name in found if not name.startswith(("cluster/", *CONTAINER))} == DEPLOYED.keys()
@@ -112,9 +109,6 @@ def test_a_path_that_would_need_quoting_is_refused(path: str) -> None:
         plan_system(Path(path), SYSTEM_COMMAND)
     with pytest.raises(HostError, match="a path in a unit must be absolute"):
         plan_user(Path(path), SYSTEM_COMMAND, Path("/home/ada"), Path("/home/ada/.config"))
-
-
-# ------------------------------------------------------------------------------------------------------- systemd's view
 
 
 def laid_out(folder: Path, plan: Plan) -> Path:
@@ -199,9 +193,6 @@ def test_user_and_home_are_made_as_the_files_say(tmp_path: Path) -> None:
     assert home == str(SYSTEM_HOME)
     status = (tmp_path / "var/lib/honeybadger").stat()
     assert (status.st_uid, status.st_mode & 0o777) == (int(uid), 0o700)
-
-
-# -------------------------------------------------------------------------------------------------------------- install
 
 
 def install(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -73,9 +73,6 @@ def test_undeletable_letters_do_not_loop_for_ever(dead: Path) -> None:
     assert len(os.listdir(dead / "main" / "a")) == 10
 
 
-# -------------------------------------------------------------------------------------------------------------- burying
-
-
 def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "because", **more: int) -> None:
     place.dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, why, **more)
 
@@ -115,9 +112,6 @@ def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
     for file, reason in reasons.items():
         assert file.isprintable()
         assert reason["name"].isprintable()
-
-
-# ---------------------------------------------------------------------------------------- as the operator handles them
 
 
 def _bury_in(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:

@@ -115,9 +115,6 @@ def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     assert os.listdir(root / "replies") == ["a.json"]
 
 
-# ------------------------------------------------------------------------------------------------------------- removing
-
-
 def test_only_an_empty_folder_is_removed(place: Place) -> None:
     root = place.sender("main", "alice")
     (root / "requests" / "empty.json").mkdir()

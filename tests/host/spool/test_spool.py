@@ -24,8 +24,6 @@ from tests.host.places import Place
 
 NUMBERS = itertools.count()
 
-# ---------------------------------------------------------------------------------------------------------- discovering
-
 
 @pytest.mark.parametrize(
     "name",
@@ -44,9 +42,6 @@ def test_a_link_or_a_file_is_no_box(place: Place, tmp_path: Path) -> None:
     (place.ipc / "main" / "file").write_text("x")
     (place.ipc / "file").write_text("x")
     assert [box.sender for box in place.sweep()] == ["alice"]
-
-
-# -------------------------------------------------------------------------------------------------------------- listing
 
 
 def test_only_finished_names_are_requests(place: Place) -> None:
@@ -132,9 +127,6 @@ def test_a_folder_with_a_young_stamp_is_listed_again() -> None:
     assert not unchanged.holds(_status(2))
 
 
-# --------------------------------------------------------------------------------------------------------------- taking
-
-
 def test_turns_begin_in_turn_over_their_groups(place: Place) -> None:
     for group in "abc":
         folder = place.sender(group, "a") / "turns"
@@ -160,9 +152,6 @@ def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> No
     (root / "replies").unlink()
     place.sweep()
     assert box.complaint is None
-
-
-# ------------------------------------------------------------------------------------------------ shares of a batch
 
 
 MOST = 128

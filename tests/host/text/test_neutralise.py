@@ -59,9 +59,6 @@ def headings(markdown: str) -> list[tuple[str, int, str]]:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------------- notes
-
-
 def test_a_note_of_one_line_is_the_seeds() -> None:
     note = render_note("User prefers dark mode", "Preferences", "researcher", AT)
     assert note.data == b"\n## Preferences (researcher, 2026-11-21 06:05)\n- User prefers dark mode\n"
@@ -139,9 +136,6 @@ def test_blank_content_and_a_blank_section_are_refused(blank: str) -> None:
     for content, section in ((blank, "Notes"), ("x", blank)):
         with pytest.raises(ValueError, match=r"^blank$"):
             render_note(content, section, "a", AT)
-
-
-# --------------------------------------------------------------------------------------------------------- neutralising
 
 
 def test_no_control_character_is_left() -> None:
@@ -228,9 +222,6 @@ def test_neutralising_twice_changes_nothing_more(text: str) -> None:
     assert once.text.splitlines() == once.text.removesuffix("\n").split("\n") or once.text in ("", "\n")
 
 
-# -------------------------------------------------------------------------------------------------------------- history
-
-
 def test_a_turn_is_the_seeds_line() -> None:
     assert history_line("user", "What are my preferences?") == "[user]: What are my preferences?\n"
     assert history_line("user", "# not a heading here") == "[user]: # not a heading here\n"
@@ -248,9 +239,6 @@ def test_no_turn_forges_another_speakers_line(sender: str, content: str) -> None
     assert history_line(sender, content).endswith("\n")
     assert not history_line(sender, content).endswith("\n\n")
     assert headings("\n".join(more)) == []
-
-
-# ------------------------------------------------------------------------------------------------------------- estimate
 
 
 @pytest.mark.parametrize(

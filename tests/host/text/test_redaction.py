@@ -28,9 +28,6 @@ def unfound(sample: list[Credential]) -> list[str]:
     return [one.kind for one in sample if one.secret in redact(one.text)[0]]
 
 
-# -------------------------------------------------------------------------------------------------- found and not found
-
-
 def test_at_least_95_of_100_credentials_are_found() -> None:
     missed = {seed: unfound(credentials(seed)) for seed in range(20)}
     assert sum(map(len, missed.values())) <= 0.05 * 20 * len(SAMPLE), missed
@@ -68,8 +65,6 @@ def test_a_card_number_needs_a_right_last_digit() -> None:
     assert find_secrets(f"credit card {wrong}") == []
     assert find_secrets(f"order {card}") == []  # one of ten order numbers passes the check
 
-
-# ----------------------------------------------------------------------------------------------------------- properties
 
 PIECES = st.sampled_from(
     [
@@ -118,9 +113,6 @@ def test_long_texts_take_time_by_their_length_only() -> None:
         assert seconds((piece * 32_768)[:32_768]) < 0.5, piece
 
 
-# ------------------------------------------------------------------------------------------------------------ raw bytes
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -150,9 +142,6 @@ def test_escapes_and_hidden_characters_hide_no_secret_in_json() -> None:
     assert redact_bytes(f'{{"content": "{escaped}"}}'.encode())[1] == {"password": 1}
     assert redact_bytes(f'{{"content": "{TOKEN[:9]}\\u200b{TOKEN[9:]}"}}'.encode())[1] == {"github-token": 1}
     assert redact_bytes(f"{TOKEN[:9]}\u200b{TOKEN[9:]} no json".encode())[1] == {"github-token": 1}
-
-
-# ------------------------------------------------------------------------------------------------------- the whole host
 
 
 def bytes_below(home: Path) -> bytes:
