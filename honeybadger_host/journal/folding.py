@@ -19,6 +19,7 @@ import orjson
 from honeybadger_host.journal.changes import ABSENT, NOTE_REMOVED, REMOVED, WHOLE_KINDS, fingerprint
 from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
+    LINE_KINDS,
     REVISED_KINDS,
     Edit,
     fingerprint_of,
@@ -43,29 +44,24 @@ class _Old:
 
     Args:
         seen: how it was found last, with all changes up to `seen_seq`; None: that was not kept.
-        begun: number and text of each place where its past begins with a text, oldest first.
     """
 
     file: str
     rows: list[Row]
     seen_seq: int
     seen: bytes | None
-    begun: list[tuple[int, bytes]]
 
 
 def fold_edits(connection: sqlite3.Connection) -> None:
     """Make one table of changes, and let the past of each file begin where it is known. The transaction is open."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'edits'").fetchone() is not None:
-        for seq, at, group, author, event, file, before, after, packed in connection.execute("SELECT * FROM edits"):
-            hunks = None if packed is None else [*_unpacked(connection, orjson.loads(packed))]
-            row = Edit(event, before, after, hunks).row(seq, at, group, author, file)
-            connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
-        connection.execute("DROP TABLE edits")
-        connection.execute("DROP TABLE lines")
-        files = connection.execute("SELECT file FROM seen UNION SELECT file FROM changes WHERE kind LIKE 'edit%'")
-        begin_pasts(connection, [file for (file,) in files])
-    kinds = orjson.dumps([*REVISED_KINDS]).decode()
-    query = "SELECT DISTINCT file FROM changes WHERE kind IN (SELECT value FROM json_each(?))"
+    for seq, at, group, author, event, file, before, after, packed in connection.execute("SELECT * FROM edits"):
+        hunks = None if packed is None else [*_unpacked(connection, orjson.loads(packed))]
+        row = Edit(event, before, after, hunks).row(seq, at, group, author, file)
+        connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
+    connection.execute("DROP TABLE edits")
+    connection.execute("DROP TABLE lines")
+    kinds = orjson.dumps([*LINE_KINDS]).decode()
+    query = "SELECT file FROM seen UNION SELECT file FROM changes WHERE kind IN (SELECT value FROM json_each(?))"
     begin_pasts(connection, [file for (file,) in connection.execute(query, (kinds,))])
 
 
@@ -82,27 +78,21 @@ def _line(connection: sqlite3.Connection, hash_: str) -> bytes:
 def begin_pasts(connection: sqlite3.Connection, files: Iterable[str]) -> None:
     """Keep the texts with which the pasts of some files begin, and give their rows the form of this version."""
     names = orjson.dumps([*files]).decode()
-    begun: dict[str, list[tuple[int, bytes]]] = {}
-    query = "SELECT file, seq, text FROM texts WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq"
-    for file, seq, text in connection.execute(query, (names,)):
-        begun.setdefault(file, []).append((seq, zlib.decompress(text)))
     query = "SELECT file, seq, text FROM seen WHERE file IN (SELECT value FROM json_each(?))"
     seen = {file: (seq, text and zlib.decompress(text)) for file, seq, text in connection.execute(query, (names,))}
     query = "SELECT * FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY file, seq"
     rows = map(Row._make, connection.execute(query, (names,)).fetchall())
     for file, of_file in groupby(rows, lambda row: row.file):
-        _begin_past(connection, _Old(file, [*of_file], *seen.pop(file, (0, None)), begun.get(file, [])))
+        _begin_past(connection, _Old(file, [*of_file], *seen.pop(file, (0, None))))
     unchanged = [(file, seq + 1, text) for file, (seq, text) in seen.items() if text is not None]
     insert_texts(connection, unchanged)
 
 
 def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
     """Follow the past of a file, and keep a text where no change tells of it."""
-    known_from, oldest = _oldest_known(connection, old)
+    known_from, oldest = _oldest_known(old)
     now: bytes | None = b"" if is_first(old.rows[0]) else None
     for number, row in enumerate(old.rows):
-        while old.begun and old.begun[0][0] <= row.seq:
-            now = old.begun.pop(0)[1]
         if number == known_from and now != oldest:
             insert_texts(connection, [(old.file, row.seq, oldest)])
             now = oldest
@@ -111,7 +101,7 @@ def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
             continue
         row = _united(connection, row, now)
         now = _after(now, row)
-    if known_from == len(old.rows) and now != oldest and not old.begun:
+    if known_from == len(old.rows) and now != oldest:
         insert_texts(connection, [(old.file, max(old.seen_seq, old.rows[-1].seq) + 1, oldest)])
 
 
@@ -133,7 +123,7 @@ def _after(text: bytes | None, row: Row) -> bytes | None:
 # ----------------------------------------------------------------------------------------------------------- backward
 
 
-def _oldest_known(connection: sqlite3.Connection, old: _Old) -> tuple[int, bytes]:
+def _oldest_known(old: _Old) -> tuple[int, bytes]:
     """Return where the text is known from, when the newest is followed back: how many changes before, and the text.
 
     -1: the newest is not known.
@@ -153,7 +143,6 @@ def _oldest_known(connection: sqlite3.Connection, old: _Old) -> tuple[int, bytes
         earlier = _before(text, row)
         if earlier is None:
             return number + 1, text
-        rows[number] = _united(connection, row, earlier)
         text = earlier
     return 0, text
 

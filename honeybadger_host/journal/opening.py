@@ -91,11 +91,10 @@ def keep_before(connection: sqlite3.Connection, path: Path) -> None:
 def known_version(connection: sqlite3.Connection, path: Path) -> int:
     """Return the schema of a journal. Raises JournalError: this version neither has it nor brings it forward."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version != SCHEMA_VERSION and version not in FORWARD:
-        older = " and ".join(map(str, FORWARD))
+    if version not in (*FORWARD, SCHEMA_VERSION):
         raise JournalError(
-            f"{path} has schema {version}; this host knows {SCHEMA_VERSION} and brings {older} forward: run the "
-            "version that made it, or take the home to a version of schema 10 first"
+            f"{path} has schema {version}; this host knows {SCHEMA_VERSION} and brings {min(FORWARD)} forward: run the "
+            "version that made it"
         )
     return version
 

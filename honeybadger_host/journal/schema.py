@@ -187,10 +187,7 @@ CREATE TABLE receipts (
 );
 {_MARKS}{_TURNS}{_SPENT}{_SEEN}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_FOUND_BY}{DIGESTS}"""
 # Schema of a home that this version brings forward -> what it lacks; `folding.fold_edits` does the rest.
-FORWARD: Final = {
-    7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}",
-    10: "",
-}
+FORWARD: Final = {7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"}
 
 
 class Row(NamedTuple):

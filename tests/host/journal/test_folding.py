@@ -15,7 +15,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.opening import damaged_rows
 from honeybadger_host.journal.reader import LogFilter, read_log
-from honeybadger_host.journal.schema import Row, know_digests
+from honeybadger_host.journal.schema import Row
 from tests.host.journal.older import VERSION_7
 
 MEMORY, PERSONA = "groups/main/MEMORY.md", "groups/main/CLAUDE.md"
@@ -124,27 +124,12 @@ def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
     assert damaged_rows(path, range(10)) == []
 
 
-def test_todays_home_is_folded_where_its_texts_are_known(old: Old, path: Path) -> None:
-    """The past of two files begins with a text; of the third nobody knows what stood there."""
+def test_a_note_removed_from_an_unknown_text_keeps_its_lines(old: Old, path: Path) -> None:
     note = {"at": len(b"Ours.\n"), "text": TEA.decode(), "above": 0}
-    data = orjson.dumps({"size": 1, "to": 1, "notes": [note]})
-    files = [MEMORY, MEMORY.replace("main", "other"), MEMORY.replace("main", "third")]
-    for file in files:
-        old.change(file, "note_removed", data, 1)
-    old.connection.close()
-    Journal.open(path).close()
-    with contextlib.closing(sqlite3.connect(path)) as journal:
-        know_digests(journal)
-        for seq, file in enumerate(files[:2], 1):
-            journal.execute("INSERT INTO texts VALUES (?,?,?)", (file, seq, zlib.compress(b"Ours.\n" + TEA)))
-        journal.execute("UPDATE changes SET data = ?", (data,))
-        journal.execute("PRAGMA user_version = 10")
-        journal.commit()
-    Journal.open(path).close()
-    for seq, file in enumerate(files[:2], 1):
-        assert texts(path, file, seq)[-1] == b"Ours.\n"
-    (row,) = read_log(path, LogFilter(file=files[2]), 9)
-    assert (texts(path, files[2], 3)[-1], edit_of(row).hunks) == (None, [(0, lines_of(TEA), [])])
+    old.change(MEMORY, "note_removed", orjson.dumps({"size": 1, "to": 1, "notes": [note]}), 1)
+    folded(old, path)
+    (row,) = read_log(path, LogFilter(file=MEMORY), 9)
+    assert (texts(path, MEMORY, 1)[-1], edit_of(row).hunks) == (None, [(0, lines_of(TEA), [])])
 
 
 def test_the_journal_as_it_was_is_kept_beside(old: Old, path: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 9")
     connection.close()
-    assert "take the home to a version of schema 10 first" in refused(path)
+    assert "has schema 9; this host knows 11 and brings 7 forward" in refused(path)
 
 
 # ------------------------------------------------------------------------------------------------ of an older version
