@@ -37,8 +37,7 @@ from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
-_IN_FOLDER: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md")
-TEXTS: Final = (*_IN_FOLDER, ARCHIVE)  # the text files of a group
+TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
 
 
 def document_group(file: str) -> str | None:
@@ -133,17 +132,13 @@ class ChangedFiles:
         every = [*self._others(), *texts, *files]
         return [file for file in every if self._documents.covers(file) and os.path.lexists(f"{self._home}/{file}")]
 
-    def _texts(self, groups: Mapping[str, frozenset[str]], *, has_events: bool) -> list[str]:
-        """Return the groups' texts that may have changed, and all that may be gone."""
+    def _texts(self, groups: Mapping[str, frozenset[str]]) -> list[str]:
+        """Return the groups' texts that are there, and all that may be gone."""
         files: list[str] = []
         for group, names in groups.items():
-            if self._names.get(group) is not names:  # something was added or removed
-                files += (f"groups/{group}/{name}" for name in TEXTS)
-                continue
-            if not has_events:
-                files += (f"groups/{group}/{name}" for name in _IN_FOLDER if name in names)
-            if "archive" in names:
-                files.append(f"groups/{group}/{ARCHIVE}")
+            may_be_gone = self._names.get(group) is not names
+            there = (name for name in TEXTS if may_be_gone or name.partition("/")[0] in names)
+            files += (f"groups/{group}/{name}" for name in there)
         self._names = groups
         return files
 
@@ -155,38 +150,29 @@ class ChangedFiles:
         files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
-    def _json_folders(self, groups: Mapping[str, frozenset[str]], *, has_events: bool = False) -> list[str]:
+    def _json_folders(self, groups: Mapping[str, frozenset[str]]) -> list[str]:
         folders = [_CONSOLIDATED]
         for place in (_CONSOLIDATED, SESSIONS):
             folders += (f"{place}/{group}" for group in named_folders(self._home / place))
         for group in named_folders(self._home / WORKING):
             folders += (f"{WORKING}/{group}/{name}" for name in names_in(f"{self._home}/{WORKING}/{group}"))
         for group, names in groups.items():
-            if "proposals" in names:
-                folders.append(f"groups/{group}/proposals")
+            folders += (f"groups/{group}/{name}" for name in ("proposals", "tasks") if name in names)
             if "archive" in names:
                 folders += self._entries.folders(f"{group}/archive")
-            if "tasks" in names and not has_events:
-                folders.append(f"groups/{group}/tasks")
-            if "memory" in names and not has_events:
+            if "memory" in names:
                 folders += self._entries.folders(group)
         return folders
 
-    def sweep_changed(self, *, has_events: bool = False) -> Iterator[None]:
-        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then.
-
-        Args:
-            has_events: leave out what events report, see `Host.has_events`.
-        """
+    def sweep_changed(self) -> Iterator[None]:
+        """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
         self._documents.touch_changed()
-        names = self._groups.current if has_events else self._groups.refresh()
-        files = [*self._others(), *self._texts(names, has_events=has_events)]
+        names = self._groups.refresh()
+        files = [*self._others(), *self._texts(names)]
         for start in range(0, len(files), FILES_AT_ONCE):
             self._compare(files[start : start + FILES_AT_ONCE])
         yield
-        folders = dict.fromkeys(self._json_folders(names, has_events=has_events))
-        gone = [] if has_events else [folder for folder in list(self._folders) if folder not in folders]
-        for folder in [*folders, *gone]:
+        for folder in dict.fromkeys([*self._json_folders(names), *self._folders]):
             if self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
 

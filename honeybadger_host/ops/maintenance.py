@@ -124,23 +124,17 @@ async def _record_edits(host: Host) -> None:
     """Find people's edits of their files and record them as versions."""
     limiter = anyio.CapacityLimiter(1)
     in_use, files = host.projections.documents.in_use, host.changed_files
-    all_at = changed_at = unwatched_at = 0.0
+    all_at = changed_at = 0.0
     failing = Failing(host, "edits.failed")
     while True:
         with failing.logged():
-            now, has_events = time.monotonic(), host.has_events
-            is_whole = now >= min(changed_at, all_at)
-            if is_whole or (has_events and now >= unwatched_at):
-                sweep = files.sweep() if now >= all_at else files.sweep_changed(has_events=not is_whole)
+            now = time.monotonic()
+            if now >= changed_at:
+                sweep = files.sweep() if now >= all_at else files.sweep_changed()
                 all_at = now + _RARE_SECONDS if now >= all_at else all_at
-                unwatched_at = now + _SWEEP_CHANGED_SECONDS
-                rest = max(
-                    _SWEEP_CHANGED_SECONDS, rest_after(await _swept(host, sweep, limiter), has_events=has_events)
-                )
-                if is_whole:
-                    changed_at = time.monotonic() + rest
-                else:
-                    unwatched_at = time.monotonic() + rest
+                cost = await _swept(host, sweep, limiter)
+                rest = max(_SWEEP_CHANGED_SECONDS, rest_after(cost, has_events=host.has_events))
+                changed_at = time.monotonic() + rest
             async with host.forgetter.recording:
                 are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host, limiter)
                 if are_marks_due:

@@ -72,23 +72,19 @@ def changed_files(world: World) -> ChangedFiles:
 
 
 @pytest.mark.parametrize(
-    ("file", "is_reported"),
+    "file",
     [
-        (IN_USE, False),
-        ("groups/main/archive/MEMORY.md", False),
-        ("groups/main/memory/a/new.json", True),
-        ("groups/main/tasks/new.json", True),
-        ("groups/main/proposals/new.json", False),
-        ("groups/main/archive/memory/a/new.json", False),
+        IN_USE,
+        "groups/main/archive/MEMORY.md",
+        "groups/main/memory/a/new.json",
+        "groups/main/tasks/new.json",
+        "groups/main/proposals/new.json",
+        "groups/main/archive/memory/a/new.json",
     ],
 )
-def test_an_edit_is_found_without_a_file_event(
-    changed_files: ChangedFiles, world: World, file: str, is_reported: bool
-) -> None:
+def test_an_edit_is_found_without_a_file_event(changed_files: ChangedFiles, world: World, file: str) -> None:
     (world.home / file).parent.mkdir(parents=True, exist_ok=True)
     world.save(b'{"facts": ["likes tea"]}\n', in_place=True, file=file)
-    [*changed_files.sweep_changed(has_events=True)]
-    assert [*world.documents.in_use.touched] == ([] if is_reported else [file])
     [*changed_files.sweep_changed()]
     assert [*world.documents.in_use.touched] == [file]
 
