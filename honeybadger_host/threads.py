@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 
@@ -19,6 +19,12 @@ ResultT = TypeVar("ResultT")
 
 _Works: TypeAlias = SimpleQueue[Callable[[], None]]
 _idle: Final[list[_Works]] = []  # of the threads without work; the last one worked last
+
+
+class _Failed(NamedTuple):
+    """The error of a function. It is a result, for a future takes no `StopIteration`."""
+
+    error: BaseException
 
 
 class Threads:
@@ -35,23 +41,24 @@ class Threads:
         """Return the result of `work`; a caller that is cancelled waits for its end."""
         async with self._slots:
             loop = asyncio.get_running_loop()
-            done: asyncio.Future[ResultT] = loop.create_future()
+            done: asyncio.Future[ResultT | _Failed] = loop.create_future()
             works = _idle_thread()
 
             def do() -> None:
-                tell: Callable[[Any], None] = done.set_result
-                result: Any
+                result: ResultT | _Failed
                 try:
                     result = work(*args, **kwargs)
                 except BaseException as error:  # noqa: BLE001  raised in the caller
-                    tell, result = done.set_exception, error
+                    result = _Failed(error)
                 _idle.append(works)  # before the caller goes on: it may have more work
-                loop.call_soon_threadsafe(tell, result)
+                loop.call_soon_threadsafe(done.set_result, result)
 
             works.put(do)
             with anyio.CancelScope(shield=True):
-                await done
-            return done.result()
+                result = await done
+            if isinstance(result, _Failed):
+                raise result.error
+            return result
 
 
 def _idle_thread() -> _Works:

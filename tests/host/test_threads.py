@@ -1,0 +1,36 @@
+"""The threads of the pipeline."""
+
+import threading
+
+import anyio
+import pytest
+
+from honeybadger_host.threads import Threads
+
+
+async def test_results_and_errors_reach_the_caller() -> None:
+    threads = Threads(2)
+    assert await threads.run(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await threads.run(divmod, 7, 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await threads.run(next, iter(()))
+
+
+async def test_a_cancelled_caller_waits_and_others_come_after() -> None:
+    threads, order, may_end = Threads(1), list[str](), threading.Event()
+
+    def first() -> None:
+        may_end.wait()
+        order.append("first")
+
+    async with anyio.create_task_group() as outer:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(threads.run, first)
+                await anyio.wait_all_tasks_blocked()
+                outer.start_soon(threads.run, order.append, "second")
+                scope.cancel()
+                may_end.set()
+        assert order[0] == "first"
+    assert order == ["first", "second"]
