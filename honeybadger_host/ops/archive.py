@@ -34,8 +34,7 @@ from honeybadger_host.files.safe_files import (
 from honeybadger_host.journal.opening import read_position
 
 FORMAT: Final = 1
-_MAX_RATIO: Final = 250  # of unpacked to packed bytes; see `most_unpacked`
-_ALWAYS_ALLOWED_BYTES: Final = 64 << 20
+MAX_RATIO: Final = 250  # of unpacked to packed bytes, in an archive that nobody vouches for
 MANIFEST: Final = "manifest.json"
 # Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
 PARTS: Final = ("data", "groups", "AGENT.md", "config")
@@ -145,11 +144,6 @@ def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
         )
     return manifest, [member for member in unpacked if member.name != MANIFEST]
-
-
-def most_unpacked(packed: int) -> int:
-    """Return the number of bytes that an archive of this size, which nobody vouches for, may unpack to."""
-    return max(_ALWAYS_ALLOWED_BYTES, packed * _MAX_RATIO)
 
 
 def unpack(

@@ -17,7 +17,7 @@ from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFai
 from honeybadger_host.files.home import check_home, is_served
 
 _LOOK_SECONDS: Final = 0.005  # between two looks for a reply
-_WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
+WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
 
 
 def ask(
@@ -44,7 +44,7 @@ def ask(
     except OSError as error:
         fault = StorageFailed if may_clear(error) else HomeError
         raise fault(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
-    wait_seconds = _WAIT_SECONDS + request.may_take
+    wait_seconds = WAIT_SECONDS + request.may_take
     deadline = time.monotonic() + wait_seconds
     while True:
         if (data := mailbox.reply(request_id)) is not None:

@@ -29,7 +29,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import REQUESTS
+from honeybadger_agent.mailbox import OPERATOR, REQUESTS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, WaitingHandler
@@ -321,9 +321,15 @@ class Pipeline:
         return over
 
     def _is_over(self, request: QueuedRequest) -> bool:
-        """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over."""
+        """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over.
+
+        The operator's rate has no limit.
+        """
         inbox, now = request.inbox, time.monotonic()
-        over = self.limiter.admit(inbox.group, inbox.sender, now, is_pending=request.state is None)
+        is_pending = request.state is None
+        if inbox.sender == OPERATOR and not is_pending:
+            return False
+        over = self.limiter.admit(inbox.group, inbox.sender, now, is_pending=is_pending)
         if over is None:
             return False
         limit, refusal = over

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
-
-import orjson
+from typing import Any, Final
 
 from honeybadger_agent.hooks.hook import claude_code
 from honeybadger_host.transfer.importing import session_of
+from honeybadger_host.transfer.json_elements import read_lines
 from honeybadger_host.transfer.markdown_import import facts_of
-from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
@@ -34,35 +32,22 @@ def _from_project(file: SourceFile) -> str:
 
 def _transcript(file: SourceFile) -> Iterator[Found]:
     pending: SaidTurn | None = None  # a model's message may take several lines
-    try:
-        with file.open() as opened:
-            number = 0
-            while line := opened.readline(MAX_PIECE_BYTES):
-                number += 1
-                turn = _turn(line, file, number) if line.strip() else None
-                if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
-                    pending = replace(pending, content=f"{pending.content}\n\n{turn.content}")
-                elif isinstance(turn, Skipped):
-                    yield turn
-                elif turn is not None:
-                    if pending is not None:
-                        yield pending
-                    pending = turn
-    except (OSError, ValueError) as error:
-        yield Skipped(f"{file.name}, line {number + 1}", str(error))
+    for number, said in read_lines(file):
+        turn = said if isinstance(said, Skipped) else _turn(said, file, number)
+        if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
+            pending = replace(pending, content=f"{pending.content}\n\n{turn.content}")
+        elif isinstance(turn, SaidTurn):
+            if pending is not None:
+                yield pending
+            pending = turn
+        elif turn is not None:
+            yield turn
     if pending is not None:
         yield pending
 
 
-def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | None:
+def _turn(said: Mapping[str, Any], file: SourceFile, number: int) -> SaidTurn | None:
     """Return the turn in a line, or None if it is no message of a person or of the model in this conversation."""
-    where = f"{file.name}, line {number}"
-    try:
-        said = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return Skipped(where, "it is not JSON")
-    if not isinstance(said, dict):
-        return Skipped(where, "it is not an object")
     turn = claude_code({"uuid": f"{file.stem}:{number}", **said})
     if turn is None or not turn["content"].strip():
         return None
@@ -74,7 +59,7 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
     return SaidTurn(
         session=session_of(NAME, file.stem),
         place=str(key),
-        where=where,
+        where=f"{file.name}, line {number}",
         role=turn["role"],
         content=turn["content"].strip(),
         at=time_of(turn.get("at")) or file.modified,

@@ -13,7 +13,7 @@ from typing import Final
 from honeybadger_host.errors import HostError
 from honeybadger_host.transfer import chat_exports, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
-from honeybadger_host.transfer.json_elements import CONVERSATIONS
+from honeybadger_host.transfer.json_elements import CHUNK_BYTES, CONVERSATIONS
 from honeybadger_host.transfer.markdown_import import read_markdown
 from honeybadger_host.transfer.records import Importer, Skipped, Source, SourceFile
 
@@ -27,7 +27,6 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     other_memories.MCP: other_memories.read_mcp_memory,
 }
 FORMATS: Final = (OWN, *IMPORTERS)
-_BEGINNING_BYTES: Final = 64 * 1024
 _GRAPH: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
 
 
@@ -58,6 +57,6 @@ def format_of(source: Source, path: Path) -> str:
 def _beginning(file: SourceFile) -> bytes:
     try:
         with file.open() as opened:
-            return opened.read(_BEGINNING_BYTES)
+            return opened.read(CHUNK_BYTES)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
         return b""

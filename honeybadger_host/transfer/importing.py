@@ -12,7 +12,7 @@ import re
 import time
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ from honeybadger_host.journal.journal import IMPORTED_REQUEST
 from honeybadger_host.journal.reader import read_done
 from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.ops.operator_client import wait_or_serve
+from honeybadger_host.ops.operator_client import WAIT_SECONDS, wait_or_serve
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
@@ -51,7 +51,6 @@ _MOST_BYTES: Final = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 # started each time.
 _UNDER_WAY: Final = 2_000
 _UNDER_WAY_ALONE: Final = 50_000
-_MAX_SECONDS: Final = 120.0
 _IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 
 
@@ -74,12 +73,28 @@ class Imported:
         return f"{count_of(self.added['turns'], 'turn')}, {count_of(self.added['entries'], 'entry', 'entries')}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    id: str
-    data: bytes
-    where: Mapping[str, str]
-    kind: str
+@dataclass(slots=True)
+class _Batch:
+    """The records of one request.
+
+    Args:
+        session: of turns; None: the record is an entry.
+        first: number of the first turn in its conversation.
+        where: id of a record -> its file and line.
+        size: bytes of the records.
+        id: of the request, when it was sent; then `records` is empty.
+    """
+
+    session: str | None
+    first: int
+    records: list[dict[str, Any]] = field(default_factory=list)
+    where: dict[str, str] = field(default_factory=dict)
+    size: int = 0
+    id: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "entries" if self.session is None else "turns"
 
 
 class Import:
@@ -102,87 +117,81 @@ class Import:
         self._home, self._group, self._format, self._by = home, group, format_name, by
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
-        self._under_way: deque[_Sent] = deque()
+        self._is_dry = False
+        self._next = _Batch("", 0)
+        """The turns of the next request."""
+        self._under_way: deque[_Batch] = deque()
         self._waiting = 0
         """Number of records in them."""
         self._known_turns = lru_cache(1)(self._imported_into)
+        self._reached: dict[str, tuple[int, datetime]] = {}
+        """Session -> number and time of its last turn in this import."""
         self.done = Imported()
 
     def run(self, found: Iterator[Found], *, is_dry: bool) -> Imported:
         """Import all records; a dry run only counts them. Raises HostError."""
+        self._is_dry = is_dry
         if not is_dry:
             try:
                 self._mailbox.create()
             except OSError as error:
                 raise HomeError(f"cannot write into {self._mailbox.root}: {error.strerror}") from None
             self._end_earlier()
-        for sent in self._requests(found):
-            if is_dry:
-                self.done.added[sent.kind] += len(sent.where)
-            else:
-                self._send(sent)
+        for one in found:
+            match one:
+                case Skipped():
+                    self.done.skipped.append(one)
+                case Fact():
+                    self._take_fact(one)
+                case SaidTurn():
+                    self._take_turn(one)
+        self._send_turns()
         while self._under_way:
             self._collect()
         return self.done
 
     # ------------------------------------------------------------------------------------------------------- requests
 
-    def _requests(self, found: Iterator[Found]) -> Iterator[_Sent]:
-        """Yield the requests. Ids of a conversation's requests sort in the order of its turns."""
-        records: list[dict[str, Any]] = []
-        where: dict[str, str] = {}
-        session, first, size = "", 0, 0
-        for record, place, number, of in self._records(found):
-            if of is None:
-                yield self._request(f"{IMPORTED_REQUEST}{record.pop('request')}", None, [record], {record["id"]: place})
-                continue
-            length = len(orjson.dumps(record))
-            if records and (of != session or len(records) == _MAX_RECORDS or size + length > _MOST_BYTES):
-                yield self._request(_turns_id(session, first, records), session, records, where)
-                records, where, size = [], {}, 0
-            if not records:
-                session, first = of, number
-            records.append(record)
-            where[record["id"]] = place
-            size += length
-        if records:
-            yield self._request(_turns_id(session, first, records), session, records, where)
+    def _take_fact(self, fact: Fact) -> None:
+        record = self._entry(fact)
+        request = record.pop("request")
+        if request in self._done_requests:
+            self.done.known += 1
+            return
+        self._done_requests.add(request)
+        self._send(f"{IMPORTED_REQUEST}{request}", _Batch(None, 0, [record], {record["id"]: fact.where}))
 
-    def _request(
-        self, request_id: str, session: str | None, records: list[dict[str, Any]], where: Mapping[str, str]
-    ) -> _Sent:
-        kind = "entries" if session is None else "turns"
-        payload = _without_empty(**{kind: records, "by": self._by})
-        data = dump_request(request_id, "import_records", payload, session=session)
-        return _Sent(request_id, data, where, kind)
+    def _take_turn(self, said: SaidTurn) -> None:
+        number, last = self._reached.get(said.session, (0, datetime.fromtimestamp(0, UTC)))
+        last = max(last, said.at or last)
+        known = self._copied if said.is_copied else self._known_turns(said.session)
+        for record in self._turns(said, last):
+            number += 1
+            if record["id"] in known:
+                self.done.known += 1
+            else:
+                known.add(record["id"])
+                self._add_turn(record, said, number)
+        self._reached[said.session] = number, last
 
-    def _records(self, found: Iterator[Found]) -> Iterator[tuple[dict[str, Any], str, int, str | None]]:
-        """Yield record, place, number in its conversation, and session of each record that is not imported yet."""
-        reached: dict[str, tuple[int, datetime]] = {}
-        done = self._done_requests()
-        for one in found:
-            match one:
-                case Skipped():
-                    self.done.skipped.append(one)
-                case Fact():
-                    record = self._entry(one)
-                    if record["request"] in done:
-                        self.done.known += 1
-                    else:
-                        done.add(record["request"])
-                        yield record, one.where, 0, None
-                case SaidTurn():
-                    number, last = reached.get(one.session, (0, datetime.fromtimestamp(0, UTC)))
-                    last = max(last, one.at or last)
-                    known = self._copied if one.is_copied else self._known_turns(one.session)
-                    for record in self._turns(one, last):
-                        number += 1
-                        if record["id"] in known:
-                            self.done.known += 1
-                        else:
-                            known.add(record["id"])
-                            yield record, one.where, number, one.session
-                    reached[one.session] = number, last
+    def _add_turn(self, record: dict[str, Any], said: SaidTurn, number: int) -> None:
+        """Add a turn to the next request, after sending that one if it is full or of another conversation."""
+        length = len(orjson.dumps(record))
+        is_full = len(self._next.records) == _MAX_RECORDS or self._next.size + length > _MOST_BYTES
+        if is_full or self._next.session != said.session:
+            self._send_turns()
+            self._next = _Batch(said.session, number)
+        self._next.records.append(record)
+        self._next.where[record["id"]] = said.where
+        self._next.size += length
+
+    def _send_turns(self) -> None:
+        """Send the next request, if it has turns. Ids of requests sort by the number of their first turn."""
+        batch = self._next
+        if batch.records:
+            digest = _digest(batch.session or "", *(record["id"] for record in batch.records))
+            self._send(f"import-{batch.first:010}-{digest[:24]}", batch)
+            self._next = _Batch("", 0)
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
         """Yield a turn as records: more than one if it is too long for a request."""
@@ -230,8 +239,9 @@ class Import:
                     known.add(found[1].decode())
         return known
 
+    @cached_property
     def _done_requests(self) -> set[str]:
-        """Return the ids of entries that were imported before, including those that were removed since."""
+        """The ids of entries that were imported, including those that were removed since."""
         journal = self._home / JOURNAL_FILE
         if not journal.exists():
             return set()
@@ -240,33 +250,30 @@ class Import:
 
     # -------------------------------------------------------------------------------------------------------- sending
 
-    def _send(self, sent: _Sent) -> None:
-        self._publish(sent.id, sent.data)
-        self._under_way.append(sent)
-        self._waiting += len(sent.where)
-        while self._waiting >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
-            self._collect()
-
-    def _publish(self, request_id: str, data: bytes) -> None:
+    def _send(self, request_id: str, batch: _Batch) -> None:
         """Send a request, not durably: after a power cut the next import sends it again."""
+        if self._is_dry:
+            self.done.added[batch.kind] += len(batch.where)
+            return
+        payload = _without_empty(**{batch.kind: batch.records, "by": self._by})
+        data = dump_request(request_id, "import_records", payload, session=batch.session)
         try:
             self._mailbox.publish(request_id, data, is_durable=False)
         except OSError as error:
             raise HomeError(
                 f"cannot write into {self._mailbox.root}: {error.strerror}; import again to continue"
             ) from None
+        batch.id, batch.records = request_id, []
+        self._under_way.append(batch)
+        self._waiting += len(batch.where)
+        while self._waiting >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
+            self._collect()
 
     def _collect(self) -> None:
         """Process the reply to the oldest request."""
         sent = self._under_way.popleft()
         self._waiting -= len(sent.where)
         reply = self._reply(sent.id)
-        if reply.error is not None and reply.error.code == "rate_limited":
-            time.sleep(reply.error.retry_after_seconds or 1.0)
-            self._publish(sent.id, sent.data)
-            self._under_way.append(sent)
-            self._waiting += len(sent.where)
-            return
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
@@ -276,7 +283,7 @@ class Import:
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
     def _reply(self, request_id: str) -> Reply:
-        deadline = time.monotonic() + _MAX_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while (data := self._mailbox.reply(request_id)) is None:
             self._wait(deadline)
         self._mailbox.discard_reply(request_id)
@@ -284,20 +291,15 @@ class Import:
 
     def _end_earlier(self) -> None:
         """Wait until the requests of an interrupted import have been served, so that none is sent again."""
-        deadline = time.monotonic() + _MAX_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
         """Wait a moment for the host, or serve the inbox. Raises HostError."""
         if time.monotonic() > deadline:
-            raise HostError(f"no answer within {_MAX_SECONDS:g} s; import again to continue")
+            raise HostError(f"no answer within {WAIT_SECONDS:g} s; import again to continue")
         wait_or_serve(self._home, self._mailbox.root, self._serve)
-
-
-def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:
-    """Return the id of a request; ids sort by the number of the first turn."""
-    return f"import-{first:010}-{_digest(session, *(record['id'] for record in records))[:24]}"
 
 
 def session_of(format_name: str, name: str) -> str:

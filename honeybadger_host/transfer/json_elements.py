@@ -17,7 +17,7 @@ from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 # Everything up to the next bracket outside of a string; no match if the string is not complete yet.
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
-_CHUNK: Final = 1 << 20
+CHUNK_BYTES: Final = 1 << 20
 # (element, its place for people, its file) -> records.
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
 
@@ -49,13 +49,29 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
         yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error}")
 
 
+def read_lines(file: SourceFile) -> Iterator[tuple[int, Any]]:
+    """Yield number and value of each line of JSON; `Skipped` for one that is no object."""
+    number = 0
+    try:
+        with file.open() as opened:
+            while line := opened.readline(MAX_PIECE_BYTES):
+                number += 1
+                if not line.strip():
+                    continue
+                value = _loaded(line)
+                is_object = isinstance(value, dict)
+                yield number, value if is_object else Skipped(f"{file.name}, line {number}", "it is not a JSON object")
+    except (OSError, ValueError) as error:
+        yield number, Skipped(f"{file.name}, line {number + 1}", str(error))
+
+
 def elements(file: IO[bytes]) -> Iterator[Any]:
     """Yield the objects of an array, or the only object. One that is not JSON is an `orjson.JSONDecodeError`.
 
     Raises Broken if the file ends too early, or an object is too large.
     """
     buffer, at, begin, depth = b"", 0, -1, 0
-    is_inside, wanted = False, _CHUNK
+    is_inside, wanted = False, CHUNK_BYTES
     while data := file.read(wanted):
         buffer += data
         while (found := _NEXT.match(buffer, at)) is not None:
@@ -74,7 +90,7 @@ def elements(file: IO[bytes]) -> Iterator[Any]:
         buffer, at, begin = buffer[keep:], at - keep, 0 if begin >= 0 else -1
         if len(buffer) > MAX_PIECE_BYTES:
             raise Broken(f"it has more than {MAX_PIECE_BYTES >> 20} MiB")
-        wanted = max(_CHUNK, len(buffer))  # a long element is not scanned again for each MiB
+        wanted = max(CHUNK_BYTES, len(buffer))  # a long element is not scanned again for each MiB
     if begin >= 0:
         raise Broken("the file ends in the middle of it")
 

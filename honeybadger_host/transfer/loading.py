@@ -30,7 +30,7 @@ from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import BROKEN, most_unpacked, unpack
+from honeybadger_host.ops.archive import BROKEN, MAX_RATIO, unpack
 from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -124,7 +124,7 @@ def _unpack(archive: Path, to: Path) -> None:
     Raises HostError.
     """
     try:
-        unpack(archive, to, _is_of_export, most_unpacked(archive.stat().st_size))
+        unpack(archive, to, _is_of_export, MAX_RATIO * archive.stat().st_size)
     except FileNotFoundError:
         raise HostError(f"there is no {archive}") from None
     except BROKEN as error:

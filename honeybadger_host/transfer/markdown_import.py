@@ -101,20 +101,15 @@ def _value(text: str) -> Value:
         try:
             return [str(item) for item in orjson.loads(text)]
         except orjson.JSONDecodeError:
-            items = map(_unquoted, map(str.strip, _LISTED.findall(text[1:-1])))
+            items = [_unquoted(item.strip()) for item in _LISTED.findall(text[1:-1])]
             return [item for item in items if item]
     return "" if _BLOCK.fullmatch(text) else _unquoted(text)
 
 
 def _unquoted(text: str) -> str:
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        try:
-            return str(orjson.loads(text))
-        except orjson.JSONDecodeError:
-            return text[1:-1]
-    if len(text) > 1 and text[0] == text[-1] == "'":
-        return text[1:-1].replace("''", "'")
-    return text
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
+        return text
+    return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
 
 
 def _one(members: Mapping[str, Value], name: str) -> str:

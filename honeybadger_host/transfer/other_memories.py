@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import orjson
-
-from honeybadger_host.transfer.json_elements import read_elements
-from honeybadger_host.transfer.places import MAX_PIECE_BYTES
+from honeybadger_host.transfer.json_elements import read_elements, read_lines
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, time_of
 
 MEM0: Final = "mem0"
@@ -53,26 +50,19 @@ def read_mcp_memory(file: SourceFile) -> Iterator[Found]:
 
 def _graph(file: SourceFile) -> Iterator[Found]:
     entities: dict[str, tuple[str, list[str], str]] = {}
-    try:
-        with file.open() as opened:
-            for number, line in enumerate(iter(lambda: opened.readline(MAX_PIECE_BYTES), b""), 1):
-                where = f"{file.name}, line {number}"
-                try:
-                    match orjson.loads(line) if line.strip() else None:
-                        case {"type": "entity", "name": str(name), "observations": [*said], **rest}:
-                            held = entities.setdefault(name, ("", [], where))[1]
-                            lines = [*held, *(f"- {text}" for text in said)]
-                            entities[name] = (str(rest.get("entityType") or ""), lines, where)
-                        case {"type": "relation", "from": str(name), "to": str(to), "relationType": str(kind)}:
-                            entities.setdefault(name, ("", [], where))[1].append(f"- {kind}: {to}")
-                        case None:
-                            pass
-                        case _:
-                            yield Skipped(where, "it is neither an entity nor a relation")
-                except orjson.JSONDecodeError:
-                    yield Skipped(where, "it is not JSON")
-    except OSError as error:
-        yield Skipped(file.name, str(error))
+    for number, value in read_lines(file):
+        where = f"{file.name}, line {number}"
+        match value:
+            case {"type": "entity", "name": str(name), "observations": [*said], **rest}:
+                held = entities.setdefault(name, ("", [], where))[1]
+                lines = [*held, *(f"- {text}" for text in said)]
+                entities[name] = (str(rest.get("entityType") or ""), lines, where)
+            case {"type": "relation", "from": str(name), "to": str(to), "relationType": str(kind)}:
+                entities.setdefault(name, ("", [], where))[1].append(f"- {kind}: {to}")
+            case Skipped():
+                yield value
+            case _:
+                yield Skipped(where, "it is neither an entity nor a relation")
     for name, (kind, lines, where) in entities.items():
         text = "\n".join([name, *lines])
         yield Fact(name, where, text, MCP, name, tags=(kind,) if kind else (), created=file.modified)

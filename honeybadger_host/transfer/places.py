@@ -18,7 +18,6 @@ from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_o
 from honeybadger_host.files.safe_files import make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
-_MAX_NAME_BYTES: Final = 255
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
 STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 _PARTS: Final = ("groups", "data")
@@ -57,12 +56,12 @@ def file_of(place: str, group: str) -> str:
 
 
 def is_plain(part: str) -> bool:
-    """Return whether a part of a path is a plain name: not hidden, no `..`, at most 255 bytes."""
+    """Return whether a part of a path is a plain name: UTF-8, not hidden, no `..`."""
     try:
-        size = len(part.encode())
+        part.encode()
     except UnicodeEncodeError:
         return False
-    return 0 < size <= _MAX_NAME_BYTES and not part.startswith(".") and "\0" not in part
+    return part != "" and not part.startswith(".") and "\0" not in part
 
 
 # -------------------------------------------------------------------------------------- moving into place

@@ -14,8 +14,8 @@ from typing import IO, TypeAlias
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.safe_files import NotRegular, kind_of, open_plain
-from honeybadger_host.ops.archive import most_unpacked
+from honeybadger_host.files.safe_files import NotRegular, kind_of, open_plain, printable
+from honeybadger_host.ops.archive import MAX_RATIO
 from honeybadger_host.text.time_stamps import time_in
 
 
@@ -112,7 +112,7 @@ def read_all(source: Source, importer: Importer) -> Iterator[Found]:
 def open_source(path: Path) -> Iterator[Source]:
     """Open a folder, a file or a zip archive to read. Raises NotFound, HostError."""
     if path.is_dir():
-        yield lambda: _below(path, "")
+        yield lambda: _below(path)
     elif zipfile.is_zipfile(path):
         try:
             with zipfile.ZipFile(path) as archive:
@@ -120,32 +120,25 @@ def open_source(path: Path) -> Iterator[Source]:
         except zipfile.BadZipFile as error:
             raise HostError(f"{path} is damaged ({error}): what was read before that is there") from None
     elif path.exists():
-        yield lambda: iter([_plain(path, path.name)])
+        yield lambda: iter([_plain(path, path.parent)])
     else:
         raise NotFound(f"there is no {path}")
 
 
-def _below(folder: Path, prefix: str) -> Iterator[SourceFile | Skipped]:
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        yield Skipped(prefix or str(folder), error.strerror or str(error))
-        return
-    for entry in found:
-        name = f"{prefix}{entry.name}"
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(folder / entry.name, f"{name}/")
-        elif entry.is_file(follow_symlinks=False):
-            yield _plain(folder / entry.name, name)
-        else:
-            yield Skipped(ascii(name)[1:-1], f"{kind_of(entry.stat(follow_symlinks=False).st_mode)} is not read")
+def _below(top: Path) -> Iterator[SourceFile | Skipped]:
+    failed: list[OSError] = []
+    for root, folders, names in os.walk(top, onerror=failed.append):
+        names += [name for name in folders if os.path.islink(f"{root}/{name}")]
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield _plain(Path(root, name), top)
+    for error in failed:
+        yield Skipped(printable(os.path.relpath(error.filename, top)), error.strerror or str(error))
 
 
-def _plain(path: Path, name: str) -> SourceFile | Skipped:
-    shown = name.encode("utf-8", "backslashreplace").decode()
+def _plain(path: Path, top: Path) -> SourceFile | Skipped:
+    name = str(path.relative_to(top)).encode("utf-8", "backslashreplace").decode()
 
     def opened() -> IO[bytes]:
         try:
@@ -154,26 +147,24 @@ def _plain(path: Path, name: str) -> SourceFile | Skipped:
             raise OSError(f"it is {error}") from None
 
     try:
-        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        status = path.lstat()
     except OSError as error:
-        return Skipped(shown, error.strerror or str(error))
-    return SourceFile(shown, modified, opened, path.absolute().parents[name.count("/")].name)
+        return Skipped(name, error.strerror or str(error))
+    if not stat.S_ISREG(status.st_mode):
+        return Skipped(name, f"{kind_of(status.st_mode)} is not read")
+    return SourceFile(name, datetime.fromtimestamp(status.st_mtime, UTC), opened, top.absolute().name)
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
     for info in sorted(archive.infolist(), key=lambda info: info.filename):
-        shown, mode = ascii(info.filename)[1:-1], info.external_attr >> 16
-        parts = info.filename.split("/")
+        mode, parts = info.external_attr >> 16, info.filename.split("/")
         if info.is_dir() or any(part.startswith(".") and part.strip(".") for part in parts):
             continue
+        is_plain = stat.S_IFMT(mode) in (0, stat.S_IFREG) and not info.flag_bits & 1
         if ".." in parts or info.filename.startswith("/") or "\\" in info.filename:
-            yield Skipped(shown, "its name leads elsewhere")
-        elif mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
-            yield Skipped(shown, f"{kind_of(mode)} is not read")
-        elif info.flag_bits & 1:
-            yield Skipped(shown, "it is encrypted")
-        elif info.file_size > most_unpacked(info.compress_size):
-            yield Skipped(shown, "it unpacks to far more than it can hold")
+            yield Skipped(printable(info.filename), "its name leads elsewhere")
+        elif not is_plain or info.file_size > MAX_RATIO * info.compress_size:
+            yield Skipped(printable(info.filename), "it is a link, encrypted, or unpacks to far more than it can hold")
         else:
             modified = datetime(*info.date_time, tzinfo=UTC)
             yield SourceFile(info.filename, modified, lambda info=info: archive.open(info))  # type: ignore[misc]

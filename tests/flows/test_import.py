@@ -301,7 +301,7 @@ def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
     write(tmp_path, {"memory.jsonl": "".join(f"{json.dumps(one)}\n" for one in lines) + "{broken\n"})
     told = imported(home, tmp_path / "memory.jsonl")
     assert (told["format"], *counts(told)) == ("mcp-memory", 0, 2, 0)
-    assert told["skipped"] == ["memory.jsonl, line 4: it is not JSON"]
+    assert told["skipped"] == ["memory.jsonl, line 4: it is not a JSON object"]
     ada = entries(home)["mcp-memory: memory.jsonl, line 1"]
     assert ada["content"] == "Ada\n- Speaks French\n- Has a cat\n- works_at: Acme"
     assert (ada["title"], ada["tags"]) == ("Ada", ["person"])
@@ -400,9 +400,9 @@ def test_unreadable_records_are_named_and_others_imported(home: Path, tmp_path: 
     told = imported(home, folder)
     assert counts(told) == (3, 2, 0)
     assert told["skipped"] == [
-        f"{log.name}, line 2: it is not JSON",
-        f"{log.name}, line 3: it is not an object",
-        f"{log.name}, line 12: it is not JSON",
+        f"{log.name}, line 2: it is not a JSON object",
+        f"{log.name}, line 3: it is not a JSON object",
+        f"{log.name}, line 12: it is not a JSON object",
         "memory/empty.md: it has no text",
         "memory/latin.md, line 2: it is not UTF-8",
     ]
@@ -444,8 +444,8 @@ def test_links_devices_and_bombs_are_not_read(home: Path, tmp_path: Path) -> Non
     told = imported(home, tmp_path / "bad.zip")
     assert counts(told) == (3, 0, 0)
     assert sorted(line.partition(": ")[2] for line in told["skipped"]) == [
-        "a link is not read",
-        "it unpacks to far more than it can hold",
+        "it is a link, encrypted, or unpacks to far more than it can hold",
+        "it is a link, encrypted, or unpacks to far more than it can hold",
         "its name leads elsewhere",
     ]
 

@@ -110,7 +110,7 @@ def test_the_running_hosts_settings_are_the_checked_ones(home: Path) -> None:
 
 
 def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_client, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(operator_client, "WAIT_SECONDS", 0.05)
     lock = HomeLock(home)  # as of a host that hangs
     with pytest.raises(HostError, match="it does what was asked as soon as it can, unless you remove") as said:
         operator_client.ask(home, "main", Undo(seq=1), serve=lambda _: pytest.fail("somebody serves it"))
