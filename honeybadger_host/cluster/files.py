@@ -46,7 +46,7 @@ from honeybadger_host.journal.schema import (
 )
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import REPLACED, files_of
-from honeybadger_host.ops.forget import forget_injected, remove_quotes, request_file
+from honeybadger_host.ops.forget import files_with, forget_injected, remove_quotes, request_file
 from honeybadger_host.ops.residue import Residue, scan_apart
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
@@ -146,13 +146,11 @@ _DERIVED: Final = (f"{INDEX_FILE}*", f"{JOURNAL_FILE}{BEFORE}*", "data/snapshot.
 
 def take_out(home: Path, plan: Forgetting) -> None:
     """Remove forgotten texts from the files of a machine whose host serves nobody. Raises WorldFailed."""
-    phrases, names = plan.phrases, defaultdict[Path, set[str]](set)
+    names = defaultdict[Path, set[str]](set)
     try:
+        for file, _, made in files_with(home, plan):
+            replace(home / file, made)
         for file in files_of(home, plan.group):
-            held = read_whole(home / file)
-            made = None if held is None else phrases.in_bytes(held, is_all=file in plan.files)
-            if made is not None and made != held:
-                replace(home / file, made)
             names[(home / file).parent].add(Path(file).name)
         for folder, some in names.items():
             remove_leftovers(folder, some)

@@ -23,7 +23,6 @@ import structlog
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import (
-    FILE_MODE,
     NotRegular,
     closing_fd,
     kind_of,
@@ -32,7 +31,6 @@ from honeybadger_host.files.safe_files import (
     path_in,
     read_all,
     replace,
-    sync_folder,
 )
 from honeybadger_host.text.turn import Turn
 
@@ -279,23 +277,20 @@ class WholeFiles:
         """Forget everything: the next batch reads what it needs."""
         self._held.clear()
 
-    def refresh(self, file: str, data: bytes, replaces: bytes | None) -> bool:
+    def refresh(self, file: str, data: bytes, replaces: bytes) -> bool:
         """Give a file what the journal has by other rows, if it still holds `replaces`; return whether it was written.
 
         Only in the writer's place, or for a file that no batch has loaded. Durable at once: a change that replaces it
-        must find it after a power cut. Raises WorldFailed, OSError.
+        must find it after a power cut. Raises WorldFailed.
         """
         path = path_in(self._home, file)
         with self._lock:
             if file in self._held or read_whole(path) != replaces:
                 return False
-            is_first = not path.parent.exists()
-            make_folders(path.parent)
-            mode = FILE_MODE if replaces is None else stat.S_IMODE(os.stat(path).st_mode) & 0o777
-            replace(path, data, mode=mode)
-            if is_first:  # the names of new folders, too
-                sync_folder(path.parent.parent)
-                sync_folder(path.parent.parent.parent)
+            try:
+                replace(path, data, mode=stat.S_IMODE(os.stat(path).st_mode) & 0o777)
+            except OSError as error:
+                raise WorldFailed(f"cannot write {file}: {error.strerror}") from error
             return True
 
 

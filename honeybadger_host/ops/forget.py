@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -99,12 +99,9 @@ class Forgetter:
     ) -> None:
         self._home = memory.entry_files.home
         self._journal = memory.journal
-        self._whole_files = memory.whole_files
-        self._index = memory.index
-        self._ledger = memory.ledger
+        self._memory = memory
         self._documents = documents
         self._pipeline = pipeline
-        self._passed = pipeline.passed
         self._changed = changed
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
@@ -157,7 +154,7 @@ class Forgetter:
             await self._read(check_is_there, self._home, plan, wanted)
             await self._write(partial(keep_forgetting, plan=plan))
             self._planned = plan
-            self._passed("forget.planned")
+            self._pipeline.passed("forget.planned")
             return await self._end(plan, plan)
 
     def _kept(self, asked: Asked) -> dict[str, Any] | None:
@@ -218,20 +215,20 @@ class Forgetter:
         if not plan.is_erased:
             done.removed.update(await self._read(_remove_before, self._home))
             await self._erase_all(plan, done)
-            self._passed("forget.erased")
+            self._pipeline.passed("forget.erased")
             await self._tidy(plan.group, done)
-            await self._read(forget_injected, self._ledger, plan)
-            self._passed("forget.tidied")
+            await self._read(forget_injected, self._memory.ledger, plan)
+            self._pipeline.passed("forget.tidied")
             went = done.counted(plan.phrases)
             await self._write(partial(bury_forgetting, plan=plan, went=went), is_buried=True)
-            self._passed("forget.buried")
+            self._pipeline.passed("forget.buried")
         else:  # a power cut may have damaged the ledger since then
-            await self._read(forget_injected, self._ledger, plan)
-        await self._read(self._index.read_all, plan.group)
-        await self._read(self._index.scrub)
-        self._passed("forget.unindexed")
+            await self._read(forget_injected, self._memory.ledger, plan)
+        await self._read(self._memory.index.read_all, plan.group)
+        await self._read(self._memory.index.scrub)
+        self._pipeline.passed("forget.unindexed")
         await self._in_writers_place(self._journal.vacuum)
-        self._passed("forget.vacuumed")
+        self._pipeline.passed("forget.vacuumed")
         return went
 
     async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
@@ -268,12 +265,12 @@ class Forgetter:
                 continue
             made = phrases.in_bytes(held, is_all=file in plan.files)
             if made != held:
-                if not self._refreshed(file, made, held):
+                if not self._memory.whole_files.refresh(file, made, held):
                     is_all = False  # a batch has read the file, or a person is saving it
                     continue
                 remove_leftovers((self._home / file).parent, {Path(file).name})
                 self._changed(file)
-                self._passed("forget.file")
+                self._pipeline.passed("forget.file")
             if made != held or file.endswith(".json"):
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
@@ -282,28 +279,22 @@ class Forgetter:
         done.add(found)
         return is_all
 
-    def _refreshed(self, file: str, made: bytes, held: bytes) -> bool:
-        try:
-            return self._whole_files.refresh(file, made, held)
-        except OSError as error:
-            raise WorldFailed(f"cannot write {file}: {error.strerror}") from error
-
     async def _tidy(self, group: str, done: Forgotten) -> None:
         """Remove emptied lines, notes and files, by changes. Files that are open in other programs stay."""
         files = await self._read(self._untidy, group)
-        for start in range(0, len(files), BATCH_REQUESTS):
-            some = files[start : start + BATCH_REQUESTS]
-            until = time.monotonic() + _MAX_ERASING_SECONDS
-            while time.monotonic() < until:
-                request = new_id()
-                digest = hashlib.sha256(request.encode()).digest()
-                asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
-                reply = orjson.loads(await self._pipeline.change(asked, "forget", self._tidying(some)))
-                if reply["ok"]:
-                    break
-                log.info("forget.waiting", group=group, error=reply["error"]["message"])
-                await anyio.sleep(SETTLE_LOOK_SECONDS)
         done.files.update(files)
+        until = time.monotonic() + _MAX_ERASING_SECONDS
+        while files and time.monotonic() < until:
+            request = new_id()
+            digest = hashlib.sha256(request.encode()).digest()
+            asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
+            change = self._tidying(files[:BATCH_REQUESTS])
+            reply = orjson.loads(await self._pipeline.change(asked, "forget", change))
+            if reply["ok"]:
+                files = files[BATCH_REQUESTS:]
+                continue
+            log.info("forget.waiting", group=group, error=reply["error"]["message"])
+            await anyio.sleep(SETTLE_LOOK_SECONDS)
 
     def _untidy(self, group: str) -> list[str]:
         return [
@@ -315,10 +306,10 @@ class Forgetter:
     def _tidying(self, files: Sequence[str]) -> ChangeHandler[None]:
         def prepare(asked: Asked) -> None:
             for file in files:
-                self._whole_files.load(file)
+                self._memory.whole_files.load(file)
 
         def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-            held = ((file, self._whole_files.view(file)) for file in files)
+            held = ((file, self._memory.whole_files.view(file)) for file in files)
             changes = [tidied(asked.group, file, data) for file, data in held if data is not None]
             return Outcome({}, tuple(change for change in changes if change is not None))
 
@@ -328,13 +319,7 @@ class Forgetter:
 
     def _files_with(self, plan: Forgetting) -> list[str]:
         """Return the files of the group that have a text of the plan."""
-        phrases, found = plan.phrases, list[str]()
-        for file in files_of(self._home, plan.group):
-            held = read_whole(self._home / file)
-            if held is not None and phrases.in_bytes(held, is_all=file in plan.files) != held:
-                found.append(file)
-            time.sleep(0)  # lets the threads that serve requests run
-        return found
+        return [file for file, _, _ in files_with(self._home, plan)]
 
     # -------------------------------------------------------------------------------------------------------- threads
 
@@ -350,6 +335,17 @@ class Forgetter:
 
 def request_file(plan: Forgetting) -> str:
     return f"data/ipc/{plan.asked_in}/{plan.sender}/{REQUESTS}/{plan.request}.json"
+
+
+def files_with(home: Path, plan: Forgetting) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield each file of the group that has a text of the plan, with its content as it is and without the text."""
+    phrases = plan.phrases
+    for file in files_of(home, plan.group):
+        held = read_whole(home / file)
+        made = None if held is None else phrases.in_bytes(held, is_all=file in plan.files)
+        if held is not None and made is not None and made != held:
+            yield file, held, made
+        time.sleep(0)  # lets the threads that serve requests run
 
 
 def _remove_before(home: Path) -> list[str]:

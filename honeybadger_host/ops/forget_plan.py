@@ -89,12 +89,10 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
 
 def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
     """Raise Refusal if a group has no such entry, task, change, sender or session."""
-    named = {"entry, task or change": wanted.id, "sender": wanted.sender, "session": wanted.session}
-    what, name = next(((what, name) for what, name in named.items() if name is not None), ("text", ""))
     is_sender = wanted.sender is not None and NAME.fullmatch(wanted.sender)
     if plan.is_empty and not (is_sender and (home / f"data/ipc/{plan.group}/{wanted.sender}").is_dir()):
         log = f"`honeybadger-host log {plan.group}`"
-        why = f"{plan.group} has no {what} {name!r}, or it was forgotten already: see {log}"
+        why = f"{plan.group} has no such entry, task, change, sender or session, or it was forgotten already: see {log}"
         raise Refusal("not_found", why, field="payload")
 
 

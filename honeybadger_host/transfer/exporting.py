@@ -24,7 +24,6 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, is_served, single_files_of
 from honeybadger_host.files.safe_files import (
     NotRegular,
-    kind_of,
     make_folders,
     open_new,
     open_plain,
@@ -156,33 +155,22 @@ class _Exporter:
     # ---------------------------------------------------------------------------------------------------------- files
 
     def _walk(self) -> Iterator[str]:
-        """Yield the files of the group, below the home."""
+        """Yield the files of the group, below the home, and links in their place."""
         for folder in folders_of(self._group).values():
-            if os.path.lexists(self._home / folder):
-                yield from self._below(folder)
+            for root, folders, names in os.walk(self._home / folder, onerror=_fail):
+                below = os.path.relpath(root, self._home)
+                names += [name for name in folders if os.path.islink(f"{root}/{name}")]
+                folders[:] = [name for name in folders if self._is_exported(f"{below}/{name}")]
+                yield from (f"{below}/{name}" for name in names if self._is_exported(f"{below}/{name}"))
         for file in single_files_of(self._group).values():
             if os.path.lexists(self._home / file):
                 yield file
 
-    def _below(self, folder: str) -> Iterator[str]:
-        try:
-            with os.scandir(self._home / folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            raise HostError(f"cannot read {folder}: {error.strerror}; there is no export without it") from None
-        for entry in found:
-            file = f"{folder}/{entry.name}"
-            if not is_plain(entry.name):
-                if not entry.name.startswith("."):
-                    self._leave_out(file, "its name is not UTF-8, or too long")
-                elif not entry.name.endswith(".tmp"):
-                    self._leave_out(file, "hidden")
-            elif entry.is_dir(follow_symlinks=False):
-                yield from self._below(file)
-            elif entry.is_file(follow_symlinks=False):
-                yield file
-            else:
-                self._leave_out(file, kind_of(entry.stat(follow_symlinks=False).st_mode))
+    def _is_exported(self, file: str) -> bool:
+        name = os.path.basename(file)
+        if not is_plain(name) and not name.endswith(".tmp"):
+            self._leave_out(file, "hidden, or its name is not UTF-8")
+        return is_plain(name)
 
     def _leave_out(self, file: str, why: str) -> None:
         self._done.left_out.append(f"{printable(file)}: {why}")
@@ -274,6 +262,12 @@ class _Exporter:
                 if reduce(text_after, rows, seen.text or b"") == data:
                     return True
         return _seen_line(seen)
+
+
+def _fail(error: OSError) -> None:
+    """Raise HostError unless a folder is not there. For `os.walk`."""
+    if not isinstance(error, FileNotFoundError):
+        raise HostError(f"cannot read {error.filename}: {error.strerror}; there is no export without it")
 
 
 def _seen_line(known: Seen) -> dict[str, Any]:
