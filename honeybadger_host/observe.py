@@ -212,7 +212,6 @@ class Counters:
     seconds_sum: float = 0.0
     last_error: str | None = None
     last_error_at: float | None = None
-    _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
     _milliseconds: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -233,15 +232,6 @@ class Counters:
     @property
     def total(self) -> int:
         return sum(self.requests.values())
-
-    def rate(self, now: float) -> float:
-        """Return answers per second over the last minute. Called at intervals; `now` is monotonic."""
-        total = self.total
-        self._recent.append((now, total))
-        while len(self._recent) > 1 and self._recent[0][0] < now - 60.0:
-            self._recent.popleft()
-        (then, before) = self._recent[0]
-        return (total - before) / (now - then) if now > then else 0.0
 
     def latency(self) -> dict[str, float]:
         """Return the median and the 99th percentile of the last 1000 answers, in milliseconds."""

@@ -80,7 +80,7 @@ def _print_requests(status_: dict[str, Any]) -> None:
     requests, latency = status_["requests"], status_["latency"]
     outcomes = ", ".join(f"{name} {count}" for name, count in sorted(requests["by_outcome"].items()))
     took = f", p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms" if latency else ""
-    print(f"requests  {requests['total']} ({outcomes or 'none yet'}), {status_['requests_per_second']}/s{took}")
+    print(f"requests  {requests['total']} ({outcomes or 'none yet'}){took}")
 
 
 def _print_journal(status_: dict[str, Any]) -> None:

@@ -48,12 +48,6 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
         why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
         yield problem(_CHECK, why, "see its log, and the disk with doctor")
     yield from _listed(status)
-    for file in status.get("damaged", ()):
-        why = f"{file} cannot be read: its last good version, if any, is served, and what agents change is merged"
-        yield warning(_CHECK, why, "mend it")
-    for job in status.get("curation", {}).get("failed", ()):
-        why = f"curation failed: {job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}"
-        yield warning(_CHECK, why, "")
     for target in status.get("push", ()):
         if (failed := target["failed"]) is not None:
             waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
@@ -72,11 +66,15 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults that are lists of lines in the status."""
+    failed = status.get("curation", {}).get("failed", ())
+    jobs = [f"{job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}" for job in failed]
     refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
     lists: tuple[tuple[Level, str, Any, str], ...] = (
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
         ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
         ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
+        ("warning", "cannot be read, so its last good version is served", status.get("damaged", ()), "mend it"),
+        ("warning", "curation failed", jobs, ""),
         ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
         ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import math
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -19,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.journal.edits import FILES_AT_ONCE
 from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.working_memory_store import is_over
@@ -34,11 +33,9 @@ _LOOK_SECONDS: Final = 1.0  # between two looks for files to index and texts to 
 COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the index
 HOUSEKEEPING_SECONDS = 60.0  # between two looks for expired replies, receipts and entries of working memory
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
-_CHECK_FACTOR: Final = 20  # the pause after a check of some rows of the journal, as a multiple of its duration
 _SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
 _RARE_SECONDS: Final = 600.0
-_SWEPT_AT_ONCE: Final = 64  # expired entries removed in one go: about 1 ms, for which the pipeline waits
 _DONE: Final = object()
 
 
@@ -81,42 +78,33 @@ class Failing:
 async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
     limiter = anyio.CapacityLimiter(1)
-    failing = Failing(host, "index.failed", file=INDEX_FILE)
-    compared_at, cost = -math.inf, 0.0
-    told_at = 0.0
+    failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
+    compare_at = 0.0
     with failing.logged():  # before the comparison: the largest group is loaded for its first search
-        await anyio.to_thread.run_sync(host.memory.index.pack, limiter=limiter)
+        await anyio.to_thread.run_sync(index.pack, limiter=limiter)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
-        is_all = begun >= compared_at + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
-        is_told = begun >= told_at
-        if not is_all and host.memory.index.is_idle:  # no thread is needed
+        is_all = begun >= compare_at
+        if not is_all and index.is_idle:  # no thread is needed
             await anyio.sleep(_LOOK_SECONDS)
             continue
         with failing.logged():
-            count = 0
+            # new folders are indexed here, so that no search waits for them
+            compare = partial(measured, index.compare_all if is_all else index.compare_told)
+            count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
             if is_all:
-                compare = partial(measured, host.memory.index.compare_all)
-                count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
-                compared_at = begun
-            elif is_told:  # new folders are indexed here, so that no search waits for them
-                compare = partial(measured, host.memory.index.compare_told)
-                count, cost_of_told = await anyio.to_thread.run_sync(compare, limiter=limiter)
-                told_at = time.monotonic() + rest_after(cost_of_told, has_events=False)
+                compare_at = begun + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
             if count:
                 log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
-            while await anyio.to_thread.run_sync(partial(host.memory.index.work, is_bulk=is_bulk), limiter=limiter):
+            while await anyio.to_thread.run_sync(partial(index.work, is_bulk=is_bulk), limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
-            while await anyio.to_thread.run_sync(host.memory.index.pack, limiter=limiter):
+            while await anyio.to_thread.run_sync(index.pack, limiter=limiter):
                 await anyio.lowlevel.checkpoint()
-            if count:  # holes of what indexing freed: with 100,000 entries and as many turns about 10 MiB
-                with contextlib.suppress(AttributeError):  # a C library without it
-                    ctypes.CDLL(None).malloc_trim(0)
         await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -201,9 +189,10 @@ async def _check_rows(host: Host) -> None:
         with failing.logged():
             damaged = list[str]()
             for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
-                begun = time.monotonic()
-                damaged += await anyio.to_thread.run_sync(damaged_rows, journal.path, numbers)
-                await anyio.sleep(_CHECK_FACTOR * (time.monotonic() - begun))
+                check = partial(measured, partial(damaged_rows, journal.path, numbers))
+                rows, cost = await anyio.to_thread.run_sync(check)
+                damaged += rows
+                await anyio.sleep(rest_after(cost, has_events=False))
             if damaged != journal.damaged:
                 await host.in_writers_place(journal.keep_damaged, damaged)
         await anyio.sleep(_CHECK_ROWS_SECONDS)
@@ -273,9 +262,9 @@ async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     over = partial(is_over, now=datetime.fromtimestamp(wall.seen, UTC), was_watched_for=wall.was_watched_for)
     documents, journal, swept = host.projections.documents, host.journal, 0
     files = await anyio.to_thread.run_sync(host.memory.working_memory.over, over)
-    for start in range(0, len(files), _SWEPT_AT_ONCE):
-        swept += await host.in_writers_place(documents.expire, files[start : start + _SWEPT_AT_ONCE], over)
+    for start in range(0, len(files), FILES_AT_ONCE):
+        swept += await host.in_writers_place(documents.expire, files[start : start + FILES_AT_ONCE], over)
     seqs = await anyio.to_thread.run_sync(journal.expired, over)
-    for start in range(0, len(seqs), _SWEPT_AT_ONCE):
-        await host.in_writers_place(journal.expire, seqs[start : start + _SWEPT_AT_ONCE])
+    for start in range(0, len(seqs), FILES_AT_ONCE):
+        await host.in_writers_place(journal.expire, seqs[start : start + FILES_AT_ONCE])
     return swept

@@ -95,7 +95,6 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "by_outcome": outcomes,
             "vanished": counters.vanished,
         },
-        "requests_per_second": round(counters.rate(now), 2),
         "latency": counters.latency(),
         "journal": {
             "seq": host.journal.committed_seq,
