@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
-import orjson
 import structlog
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
-from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest, refusal_of
+from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest
 from honeybadger_agent.wording import listed
+from honeybadger_host.files.home import AGENTS_FOLDER
+from honeybadger_host.memory.edited import checked, read_json
 
 log = structlog.get_logger()
 
@@ -42,7 +43,6 @@ class Identity:
 
 NOBODY: Final = Identity("", "")
 
-AGENTS_FOLDER: Final = "config/agents"
 # Files of a profile, in the order shown; each is optional.
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
 # Tools that every agent has.
@@ -151,36 +151,23 @@ class Agents:
             return
         found: dict[str, Agent] = {}
         problems: dict[str, str] = {}
-        for name, stamp in stamps.items():
-            agent_id = name.removesuffix(".json")
-            before = self.current.get(agent_id)
-            file = f"{AGENTS_FOLDER}/{name}"
-            if before is not None and self._stamps.get(name) == stamp and file not in self.problems:
-                found[agent_id] = before
-                continue
+        for name in stamps:
+            agent_id, file = name.removesuffix(".json"), f"{AGENTS_FOLDER}/{name}"
             agent = load_agent(self._home, agent_id)
             if isinstance(agent, Agent):
                 found[agent_id] = agent
-            else:
-                why = problems[file] = agent
-                if before is not None:
-                    found[agent_id] = before
-                if self.problems.get(file) != why:
-                    log.error(
-                        "agent.refused",
-                        file=file,
-                        why=why,
-                        now_what="mend it; until then its last good version is used, if any",
-                    )
-        if self.default not in found:
-            found[self.default] = _built_in(self.default)
-        self._stamps, self.problems = stamps, problems
-        changed = sorted(
-            name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)
-        )
-        self.current = found
+                continue
+            problems[file] = agent
+            if agent_id in self.current:
+                found[agent_id] = self.current[agent_id]
+            if self.problems.get(file) != agent:
+                now_what = "mend it; until then its last good version is used, if any"
+                log.error("agent.refused", file=file, why=agent, now_what=now_what)
+        found.setdefault(self.default, _built_in(self.default))
+        changed = [name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)]
+        self._stamps, self.problems, self.current = stamps, problems, found
         if changed:
-            log.info("agents.loaded", agents=len(found), changed=changed[:20])
+            log.info("agents.loaded", agents=len(found), changed=sorted(changed)[:20])
 
 
 def unknown_agent(agent_id: str, known: Iterable[str]) -> str:
@@ -232,20 +219,10 @@ def _load(home: Path, agent_id: str) -> Agent:
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
     folder = home / AGENTS_FOLDER / agent_id
     data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError("it must be a JSON object")
-    try:
-        said = AgentFile.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            name = str(first["loc"][0])
-            raise ValueError(f"{name!r} is unknown; {nearest(name, AgentFile.model_fields)}") from None
-        raise ValueError(refusal_of(error).message) from None
+    value = read_json(data)
+    for name in value.keys() - AgentFile.model_fields.keys():
+        raise ValueError(f"{name!r} is unknown; {nearest(name, AgentFile.model_fields)}")
+    said = checked(AgentFile, value)
     if said.id is not None and said.id != agent_id:
         raise ValueError(f"id is {said.id!r}, the file's name says {agent_id!r}: make them the same")
     known = [name for name, kind in REQUEST_TYPES.items() if kind.audience != "operator"]

@@ -36,6 +36,7 @@ GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
 ARCHIVE: Final = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
 MESSAGES_FOLDER: Final = "data/messages"
 GROUP_FILES: Final = (PERSONA, MEMORY, SUMMARY)
+AGENTS_FOLDER: Final = "config/agents"
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
 STATUS_FILE: Final = "data/status.json"

@@ -23,8 +23,9 @@ from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, 
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_agent.wording import listed
-from honeybadger_host.agents import AGENTS_FOLDER, Agents, unknown_agent
+from honeybadger_host.agents import Agents, unknown_agent
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.journal.changes import FileRemoved, FileWritten, WholeFiles, read_whole

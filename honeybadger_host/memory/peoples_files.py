@@ -14,12 +14,12 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
-from honeybadger_host.agents import AGENTS_FOLDER
 from honeybadger_host.documents.history import revise
 from honeybadger_host.documents.projections import Documents
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
+    AGENTS_FOLDER,
     ARCHIVE,
     GROUP_FILES,
     MOVED_FOLDER,

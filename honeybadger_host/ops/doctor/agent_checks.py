@@ -10,9 +10,10 @@ from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wording import count_of, in_words
-from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.agents import agent_files, load_agent
 from honeybadger_host.configuration import model_key
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
+from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.doctor.home_checks import settings_of
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
