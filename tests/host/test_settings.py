@@ -344,15 +344,15 @@ def test_any_table_can_be_added_to_the_rendered_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ("[memory]\n\n[ipc]\n[memory]\n", "line 4 declares [memory], and line 1 has it already: '[memory]'; put all"),
-        ("ipc.closed = true\n[ipc]\n", "line 2 declares [ipc], and line 1 has it already: 'ipc.closed = true'; put"),
-        ("[curation.groups]\n[ curation.groups ]\n", "line 2 declares [curation.groups], and line 1 has it already"),
+        ("[memory]\n\n[ipc]\n[memory]\n", "is not TOML: Cannot declare ('memory',) twice (at line 4, column"),
         ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
     ],
 )
-def test_a_repeated_table_is_named_with_both_lines(folder: Path, data: str, says: str) -> None:
+def test_a_repeated_or_misplaced_table_is_named(folder: Path, data: str, says: str) -> None:
     path = write(folder, data)
-    assert refused(folder).startswith(f"{path}: {says}")
+    said = refused(folder)
+    assert said.startswith(str(path))
+    assert says in said
 
 
 def test_every_setting_that_a_document_names_is_known() -> None:
