@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ctypes
 import gc
-import itertools
 import os
 import resource
 import signal
@@ -47,11 +46,7 @@ log = structlog.get_logger()
 SWITCH_SECONDS = 0.001
 _FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
 _LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches
-# Sweeps are this many times further apart while every folder is watched: with 100 groups one takes 2 ms.
-_WATCHED_SWEEP_FACTOR = 4
 _MAX_LOOK_SECONDS = 10.0  # between two looks of the pipeline: systemd restarts a host without one after 30
-# Only one of this many checks of the watches looks at each folder itself: with 100 groups that takes 1.5 ms.
-_CLOSE_LOOK_EVERY = 4
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
 _MAX_ENTRY_FOLDERS = 1024
 _CLOSING_SECONDS = 1.0  # how long closing the models may take
@@ -309,7 +304,6 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
     """Sweep all inboxes at intervals, also without events, and keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at = sweep_at = ping_at = 0.0
-    rounds = itertools.count()
     known = 0
     is_ready = False
     pings = watchdog_seconds()
@@ -325,9 +319,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
         if is_ready:
             await anyio.to_thread.run_sync(_read_config, host)
         if now >= look_at or (watches and not watcher.is_alive()):
-            is_close = next(rounds) % _CLOSE_LOOK_EVERY == 0
-            look = partial(_look_around, host, watcher, now, is_close)
-            _, cost = await anyio.to_thread.run_sync(measured, look)
+            _, cost = await anyio.to_thread.run_sync(measured, partial(_look_around, host, watcher))
             look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost, has_events=watches))
         looks = host.spool.looks
         least = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
@@ -338,7 +330,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
             before, known = known, len(host.spool.inboxes)
             pause = least
             if is_ready and known == before and watcher.is_alive() and not (watcher.unwatched or has_unfinished):
-                pause = max(least * _WATCHED_SWEEP_FACTOR, rest_after(host.spool.sweep_cost))
+                pause = max(least, rest_after(host.spool.sweep_cost))
             sweep_at = now + pause
         host.pipeline.wake()
         with anyio.move_on_after(min(sweep_at - time.monotonic(), _MAX_LOOK_SECONDS)):
@@ -360,7 +352,7 @@ def _read_config(host: Host) -> None:
     host.moved.refresh()
 
 
-def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> None:
+def _look_around(host: Host, watcher: Watcher) -> None:
     """Find new folders of tasks; watch the inboxes and the groups' folders."""
     host.scheduler.look_at_folders()
     if not (HAS_INOTIFY and host.settings.ipc.watch):
@@ -371,7 +363,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     of_entries = host.memory.index.folders
     folders |= {str(host.home / folder): True for folder in of_entries[:_MAX_ENTRY_FOLDERS]}
     folders |= {str(folder): True for folder in host.scheduler.folders}
-    watcher.ensure(folders, now, looks_closely=is_close)
+    watcher.ensure(folders)
     groups = (f"{host.home}/groups/{group}" for group in host.group_folders.current)  # not of links
     host.has_events = (
         watcher.is_alive()

@@ -92,7 +92,7 @@ class Forwarding:
             self._spool.mark(None)
             self._carrier.woken.set()
             if self._watcher is not None:
-                self._watcher.ensure(dict.fromkeys(self._spool.folders, False), time.monotonic())
+                self._watcher.ensure(dict.fromkeys(self._spool.folders, False))
             await asyncio.sleep(_PAUSE_SECONDS)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._has_new.wait(), _NET_SECONDS)
@@ -103,8 +103,6 @@ class Forwarding:
             inbox, name = self._taken.pop(key)
             inbox.release(name)
         self._spool.look(now)
-        while self._spool.go_on(now):
-            pass
         room = MAX_AT_ONCE - len(self._carrier.under_way)
         for name, inbox in self._spool.take(room // 2, most_turns=room // 2):
             one = _Lying(inbox, name, f"{self._asking}.{inbox.group}.{inbox.sender}")

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -45,7 +44,6 @@ except ImportError:  # macOS; or a watchdog that moved it: the sweep finds every
 
 log = structlog.get_logger()
 
-_RETRY_SECONDS: Final = 60.0  # seconds without new watches after the kernel refused one for its limits
 # Errors of exhausted kernel limits; any other error concerns one folder only.
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _ADVICE: Final = "; raise fs.inotify.max_user_instances or max_user_watches"
@@ -109,20 +107,16 @@ class Watcher:
         self._watches: dict[str, _Watch] = {}
         self._lock = threading.RLock()
         """Held to begin or end a watch."""
-        self._failed_until = 0.0
         self._throttle = Throttle()
         self.rebuilds = 0
         self.unwatched = 0
         """Folders that only the sweep finds."""
 
-    def ensure(self, folders: Mapping[str, bool], now: float, *, looks_closely: bool = True) -> None:
+    def ensure(self, folders: Mapping[str, bool]) -> None:
         """Watch exactly these folders: a replaced folder is watched again, a dead thread is replaced.
 
         Args:
             folders: path -> whether to report every file in it; else only the first arrival after each `listen`.
-            now: monotonic seconds.
-            looks_closely: check the identity of each folder, 5 us each. Only this finds a folder that was moved away
-                and replaced by another; the kernel reports a removed folder.
         """
         if self._reader is not None and not self._reader.is_alive():
             self.rebuilds += 1
@@ -130,15 +124,11 @@ class Watcher:
             self.close()
             self._hint("", "")
         if self._reader is None:
-            if now < self._failed_until:
-                return
             try:
                 reader = InotifyFD()
             except OSError as error:
-                self._failed_until = now + _RETRY_SECONDS
                 self.unwatched = len(folders)
-                now_what = f"the sweep finds every request{_advice_for(error)}"
-                log.error("watch.failed", error=str(error), now_what=now_what)
+                self._complain("", error)
                 return
             reader.daemon = True
             reader.start()
@@ -146,15 +136,13 @@ class Watcher:
         for folder in list(self._watches):  # in one step: `listen` adds some meanwhile
             if folder not in folders:
                 self._remove(folder)
-        unwatched = 0
-        for folder, every in folders.items():
-            watch = self._watches.get(folder)
-            if looks_closely or watch is None or watch.is_dropped:
-                unwatched += not self._watch(folder, every, now)
-        self.unwatched = unwatched
+        self.unwatched = sum(not self._watch(folder, every) for folder, every in folders.items())
 
-    def _watch(self, folder: str, every: bool, now: float) -> bool:
-        """Watch a folder unless it is watched; return False if it exists and cannot be watched."""
+    def _watch(self, folder: str, every: bool) -> bool:
+        """Watch a folder unless it is watched; return False if it exists and cannot be watched.
+
+        The kernel reports a removed folder; only the comparison (5 us) finds one that was moved away and replaced.
+        """
         with self._lock:
             watch, identity = self._watches.get(folder), identity_of(folder)
             if watch is not None:
@@ -163,17 +151,11 @@ class Watcher:
                 self._remove(folder)
             if identity is None:
                 return True
-            if now < self._failed_until:
-                return False
             watch = _Watch(folder, self._hint, identity, every)
             try:
                 self._begin(watch)
             except OSError as error:
-                if error.errno in _LIMITS:  # else only this folder is concerned: an agent put a link there
-                    self._failed_until = now + _RETRY_SECONDS
-                if self._throttle.passes(folder) is not None:
-                    now_what = f"the sweep finds it{_advice_for(error)}"
-                    log.error("watch.failed", folder=folder, error=str(error), now_what=now_what)
+                self._complain(folder, error)
                 return False
             self._watches[folder] = watch
         self._hint(folder, "")  # files may have come before the watch
@@ -189,6 +171,12 @@ class Watcher:
             raise PermissionError(f"cannot watch {watch.folder}")
         watch.wd = wd
 
+    def _complain(self, folder: str, error: OSError) -> None:
+        is_limit = error.errno in _LIMITS  # else only this folder is concerned: an agent put a link there
+        if self._throttle.passes("" if is_limit else folder) is not None:
+            now_what = f"the sweep finds every request{_ADVICE if is_limit else ''}"
+            log.error("watch.failed", folder=folder, error=str(error), now_what=now_what)
+
     def listen(self, folder: str) -> None:
         """Report the next arrival in a folder. Call it before listing the folder, which finds earlier arrivals.
 
@@ -199,7 +187,7 @@ class Watcher:
                 return
             watch = self._watches.get(folder)
             if watch is None:
-                self._watch(folder, False, time.monotonic())
+                self._watch(folder, False)
             elif watch.is_spent:
                 try:
                     self._end(watch)  # the kernel reports an arrival a moment before it ends the watch
@@ -228,7 +216,3 @@ class Watcher:
         if reader is not None:
             reader.stop()
             reader.join(2)
-
-
-def _advice_for(error: OSError) -> str:
-    return _ADVICE if error.errno in _LIMITS else ""

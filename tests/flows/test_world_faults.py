@@ -138,7 +138,7 @@ def test_without_inotify_the_sweep_serves_and_says_so(
     fault.begin()
     other = RawSender(stranger.home, "main", "other").make()
     began = time.monotonic()
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "spool.watcher._RETRY_SECONDS": 1.0}, env=fault.env).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     ask(stranger, "a")
     ask(other, "b")
     failed = host.wait_for_event("watch.failed")

@@ -19,12 +19,10 @@ class Watched:
     def __init__(self) -> None:
         self.hints: list[tuple[str, str]] = []
         self.watcher = Watcher(lambda folder, name: self.hints.append((folder, name)))
-        self.now = 0.0
 
-    def ensure(self, *folders: Path, every: bool = True, after: float = 1.0, looks_closely: bool = True) -> None:
-        """Go on in time and watch these folders."""
-        self.now += after
-        self.watcher.ensure({str(folder): every for folder in folders}, self.now, looks_closely=looks_closely)
+    def ensure(self, *folders: Path, every: bool = True) -> None:
+        """Watch these folders."""
+        self.watcher.ensure({str(folder): every for folder in folders})
 
     def count(self, folder: Path) -> int:
         return sum(where == str(folder) for where, _ in self.hints)
@@ -84,7 +82,7 @@ def test_a_box_reports_once_until_looked_into(watched: Watched, tmp_path: Path) 
     box, other = tmp_path / "box", tmp_path / "other"
     for folder in (box, other):
         folder.mkdir()
-    watched.watcher.ensure({str(box): False, str(other): True}, 1.0)
+    watched.watcher.ensure({str(box): False, str(other): True})
     for round_ in range(3):
         before = watched.count(box)
         for number in range(20):
@@ -124,9 +122,9 @@ def test_a_box_is_watched_again_after_lost_events(watched: Watched, folder: Path
 
 def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path) -> None:
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
-    for _ in range(3):
+    for number in range(3):
         watched.ensure(folder)
-        watched.sees(folder, f"{watched.now}.json")
+        watched.sees(folder, f"{number}.json")
         watched.watcher.close()
         assert not watched.watcher.is_alive()
     if before:
