@@ -11,10 +11,9 @@ import structlog
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.safe_files import Changing, NotRegular
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
-from honeybadger_host.spool.dead_letters import MAX_BURIED_BYTES, DeadLetters
+from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import STREAM, OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import QueuedRequest
@@ -75,7 +74,14 @@ class Answers:
         self.passed("answering")
         try:
             if answered.dead_reason is not None:
-                self._bury(opened, request, answered.dead_reason)
+                self.dead_letters.bury(
+                    inbox,
+                    request.name,
+                    request.data,
+                    redact_line(answered.dead_reason),
+                    size=request.size,
+                    owner=request.owner,
+                )
             opened.reply(request.name, answered.reply)
         except OSError as error:
             inbox.reply_fault = error.strerror
@@ -125,16 +131,6 @@ class Answers:
             ms=round(seconds * 1000, 2),
             why=answered.why,
         )
-
-    def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
-        data, size = request.data, request.size
-        if data is not None and size > len(data):
-            with contextlib.suppress(NotRegular, Changing, FileNotFoundError):  # gone: keep the bytes that were read
-                more = opened.read(request.name, MAX_BURIED_BYTES).data
-                if more.startswith(data):  # else the name belongs to another file now, perhaps somebody else's
-                    data = more
-        reason = redact_line(reason)
-        self.dead_letters.bury(request.inbox, request.name, data, reason, size=size, owner=request.owner)
 
     def reply_beside(self, request: QueuedRequest) -> None:
         """Answer a request that is in no batch."""

@@ -23,14 +23,11 @@ import structlog
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
-    closing_fd,
     make_folders,
-    open_new,
     printable,
     replace,
-    write_all,
 )
-from honeybadger_host.spool.inbox import SUFFIX, Inbox, OpenInbox, open_box
+from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -60,6 +57,10 @@ class DeadLetter:
     reason: dict[str, Any]
     path: Path
     data: bytes | None
+
+    @property
+    def bytes_path(self) -> Path:
+        return self.path.with_name(self.path.name.removesuffix(_REASON) + ".json")
 
     @property
     def text(self) -> str | None:
@@ -134,7 +135,7 @@ class DeadLetters:
                 reason["left_out"] = f"{left_out} of {size} bytes"
             if secrets:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
-        said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        said = _dumped(reason)
         replace(reason_path, said, is_durable=False)
         self.take(len(said), len(data or b""))
 
@@ -185,6 +186,10 @@ def _letters_in(folder: Path) -> list[_Letter]:
                 oldest = min(before.changed_ns, status.st_mtime_ns)
                 found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status.st_size))
     return sorted(found.values(), reverse=True)
+
+
+def _dumped(reason: dict[str, str]) -> bytes:
+    return orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _on_disk(size: int) -> int:
@@ -241,41 +246,30 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
-    other_stem = new_id()
-    aside = letter.path.with_name(other_stem + _REASON)
+    # A request that fails again becomes a letter of the same name at once, so this one goes first. Under another name
+    # it stays until the request is there.
+    other = new_id()
+    aside = DeadLetter(f"{group}/{sender}/{other}", letter.reason, letter.path.with_name(other + _REASON), letter.data)
     try:
         box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
         with contextlib.closing(open_box(box)) as opened:
-            temporary = _written(opened, letter.data)
-            # A request that fails again becomes a letter of the same name at once, so this one goes first. Under
-            # another name it stays until the request is there.
-            replace(aside.with_name(f"{other_stem}.json"), letter.data)
-            replace(aside, orjson.dumps(letter.reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            replace(aside.bytes_path, letter.data)
+            replace(aside.path, _dumped(letter.reason))
             drop_dead(letter)
-            os.rename(temporary, f"{stem}.json", src_dir_fd=opened.replies_fd, dst_dir_fd=opened.requests_fd)
+            owner = os.fstat(opened.requests_fd).st_uid
+            if owner != os.geteuid():
+                os.chown(aside.bytes_path, owner, -1)
+            os.rename(aside.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
     except (BadName, OSError) as error:
-        kept = f"; it is {group}/{sender}/{other_stem} now" if aside.exists() else ""
+        kept = f"; it is {aside.name} now" if aside.path.exists() else ""
         raise HostError(f"cannot put {letter.name} back: {error}{kept}") from None
-    drop_dead(DeadLetter(f"{group}/{sender}/{other_stem}", letter.reason, aside, letter.data))
-
-
-def _written(opened: OpenInbox, data: bytes) -> str:
-    """Return the name of a new file of the sender among its replies: it expires if it stays there. Raises OSError."""
-    temporary = f".{new_id()}.tmp"
-    with closing_fd(open_new(temporary, within=opened.replies_fd)) as fd:
-        write_all(fd, data)
-        owner = os.fstat(opened.requests_fd).st_uid
-        if owner != os.geteuid():
-            os.fchown(fd, owner, -1)
-        os.fsync(fd)
-    return temporary
+    drop_dead(aside)
 
 
 def drop_dead(letter: DeadLetter) -> None:
     """Remove a dead letter for good. Raises HostError."""
     try:
-        with contextlib.suppress(FileNotFoundError):
-            letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json").unlink()
+        letter.bytes_path.unlink(missing_ok=True)
         letter.path.unlink(missing_ok=True)
     except OSError as error:
         raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None

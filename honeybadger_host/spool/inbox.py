@@ -41,23 +41,21 @@ class Inbox:
 
     Args:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
-        names: a heap of the names listed and not taken yet.
+        queued: number of names listed and not taken yet.
         inflight: names taken and not removed yet.
         waiting: name -> (first seen, look again at), monotonic seconds: files to read again later, for example because
             they are still being written.
         stuck: names of files that are done and cannot be removed now.
         reply_fault: why the last reply could not be written; None: it was written.
         empty: holds while the folder is unchanged since a listing that found only names in `inflight`.
-        emptied: name of another folder of the sender -> holds while it is unchanged since a listing that found nothing.
-        room: how many more of `names` are within the limit of pending requests; the others are refused.
-        over: names that were taken above that limit: they are refused without being read.
+        over: names above the limit of pending requests: they are refused without being read.
     """
 
     group: str
     sender: str
     path: str
     uid: int | None = None
-    names: list[str] = field(default_factory=list)
+    queued: int = 0
     inflight: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
@@ -65,8 +63,6 @@ class Inbox:
     complaint: str | None = None
     """Why the inbox is not served now; logged once."""
     empty: Unchanged = field(default_factory=Unchanged)
-    emptied: dict[str, Unchanged] = field(default_factory=dict)
-    room: int = 0
     over: set[str] = field(default_factory=set)
     folder: str = REQUESTS
     """The folder of its files: `requests` or `turns`."""

@@ -243,13 +243,10 @@ class Pipeline:
         """List the marked inboxes and return a batch of requests, read and parsed; None: no request waits."""
         now = time.monotonic()
         self._spool.look(now)
-        has_more = self._spool.go_on(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._beside.busy, most_turns=self.turn_queue.room)
         ready = self._ready[:BATCH_REQUESTS]
         del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
         if not taken and not ready:
-            if has_more:
-                return RequestBatch([])
             self._idle()
             return None
         received = RequestBatch(ready)

@@ -11,14 +11,12 @@ import contextlib
 import math
 import os
 import stat
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
-from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.spool import rate_limits
@@ -145,22 +143,6 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
     return found
 
 
-def _is_empty(inbox: Inbox, name: str) -> bool:
-    """Return whether nothing is in a sender's folder; an empty one is listed again only when it changed."""
-    empty = inbox.emptied.setdefault(name, Unchanged())
-    try:
-        status = os.stat(f"{inbox.path}/{name}", follow_symlinks=False)
-        if empty.holds(status):
-            return True
-        with inside(inbox.path, name) as fd:
-            names = os.listdir(fd)
-    except OSError:  # it is missing, or a link
-        return True
-    if not names:
-        empty.listed(status, time.monotonic())
-    return not names
-
-
 def _remove(inbox: Inbox, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
     """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
@@ -171,8 +153,6 @@ def _remove(inbox: Inbox, name: str, now: float, seconds: float, most: float, mo
     Returns: how many were removed as too old, and how many as too many.
     """
     expired = trimmed = kept = kept_bytes = 0
-    if _is_empty(inbox, name):
-        return 0, 0
     with contextlib.suppress(OSError), inside(inbox.path, name) as fd:
         for file in sorted(_lying(fd, inbox.path), reverse=True):
             is_old = file.changed_ns < (now - seconds) * 1e9

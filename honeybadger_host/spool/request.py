@@ -23,12 +23,12 @@ from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool import rate_limits
+from honeybadger_host.spool.dead_letters import MAX_BURIED_BYTES
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
 
-_LINK_REFUSED_SECONDS = 60.0  # how long the other names of a refused file are refused; longer than a pass takes
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
 # In a group that went to another home the operator is refused turns and these, too: its agents never see the result.
 _FOR_ITS_AGENTS: Final = ("consolidate", "dream", "import_records", "run_task")
@@ -146,13 +146,10 @@ class _Unserved(Exception):
     Args:
         why: the reason; empty: it is read again without end.
         again_in: seconds until it is read again, if it was found less than `UNFINISHED_SECONDS` ago; None: it is not.
-        is_linked: it has several names.
     """
 
-    def __init__(
-        self, why: str, code: wire.ErrorCode = "invalid", *, again_in: float | None = None, is_linked: bool = False
-    ) -> None:
-        self.why, self.code, self.again_in, self.is_linked = why, code, again_in, is_linked
+    def __init__(self, why: str, code: wire.ErrorCode = "invalid", *, again_in: float | None = None) -> None:
+        self.why, self.code, self.again_in = why, code, again_in
 
 
 @dataclass(slots=True)
@@ -171,9 +168,6 @@ class RequestReader:
     moved: Callable[[str], str | None]
     counters: Counters
     throttle: Throttle
-    _refused_links: dict[tuple[int, int], float] = field(default_factory=dict)
-    """Inode and time of change of files that were refused because they have several names -> until when (monotonic
-    seconds) their other names are refused."""
 
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None if it is gone, or somebody is still writing it."""
@@ -196,11 +190,6 @@ class RequestReader:
             if error.again_in is not None and not is_old:
                 inbox.wait_for(name, first_seen, now + error.again_in)
                 return None
-            if error.is_linked and request.signature is not None:
-                # Refuse its other names: when this one is removed, it looks like a file with a single name.
-                self._refused_links = {key: until for key, until in self._refused_links.items() if until > now}
-                key = request.signature.inode, request.signature.mtime_ns
-                self._refused_links[key] = now + _LINK_REFUSED_SECONDS
             request.refuse(Refusal(error.code, error.why), dead_reason=error.why)
         except Refusal as refusal:
             request.refuse(refusal)
@@ -210,7 +199,7 @@ class RequestReader:
         """Read the file and check all but its text. Raises FileNotFoundError, _Unserved."""
         inbox, name, most = request.inbox, request.name, rate_limits.MAX_REQUEST_BYTES
         try:
-            incoming = opened.read(name, most)
+            incoming = opened.read(name, MAX_BURIED_BYTES)
         except FileNotFoundError:
             raise
         except Changing:
@@ -241,10 +230,8 @@ class RequestReader:
         if incoming.size > most:
             raise _Unserved(f"the request has {incoming.size} bytes, the limit is {most}: send less", "too_large")
         if incoming.links > 1:  # link and unlink, as maildir delivers
-            raise _Unserved(_linked(name, f"{incoming.links} names"), again_in=_LOOK_AGAIN_SECONDS, is_linked=True)
-        if self._refused_links.get((incoming.signature.inode, incoming.signature.mtime_ns), 0.0) > request.received:
-            request.data = None
-            raise _Unserved(_linked(name, "2 names"))
+            why = f"{name!r} has {incoming.links} names (hard links), it was not read: rename into the box"
+            raise _Unserved(why, again_in=_LOOK_AGAIN_SECONDS)
         if not REQUEST_ID.fullmatch(name[:-5]):
             raise _Unserved(f"{name!r} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
 
@@ -294,7 +281,3 @@ class RequestReader:
 
 def _forbidden(field: str, why: str) -> Refusal:
     return Refusal("forbidden", why, field=field)
-
-
-def _linked(name: str, names: str) -> str:
-    return f"{name!r} has {names} (hard links), it was not read: rename into the box"

@@ -169,23 +169,14 @@ class TurnQueue:
                 await running.left.wait()
             if not running.left.is_set():
                 raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
-            state: Literal["stopped", "finished"] = "stopped" if running.answering.cancelled_caught else "finished"
-            log.info("turn.stopped", group=asked.group, id=running.asked.request_id, by=asked.sender, state=state)
-            return StopResult(turn=running.asked.request_id, state=state)
+            is_stopped = running.answering.cancelled_caught
+            return _stopped(asked, running.asked.request_id, "stopped" if is_stopped else "finished")
         if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
         for inbox in self._spool.inboxes.values():
             is_meant = inbox.is_turns and inbox.group == asked.group and sender in (None, inbox.sender)
             if is_meant and await self._take_back(inbox, payload.turn, asked.sender):
-                log.info(
-                    "turn.stopped",
-                    group=inbox.group,
-                    sender=inbox.sender,
-                    id=payload.turn,
-                    by=asked.sender,
-                    state="taken_back",
-                )
-                return StopResult(turn=payload.turn, state="taken_back")
+                return _stopped(asked, payload.turn, "taken_back")
         why = f"no turn {payload.turn} waits or runs here: it was answered, taken back, or never sent"
         raise Refusal("not_found", why, field="payload.turn")
 
@@ -289,6 +280,11 @@ class TurnQueue:
                 opened.remove_reply(f"{stem}{STREAM}")
                 raise Withdrawn
             return stream
+
+
+def _stopped(asked: Asked, turn: str, state: Literal["stopped", "finished", "taken_back"]) -> StopResult:
+    log.info("turn.stopped", group=asked.group, id=turn, by=asked.sender, state=state)
+    return StopResult(turn=turn, state=state)
 
 
 def key_of(asked: Asked) -> TurnKey:

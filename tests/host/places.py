@@ -42,8 +42,7 @@ class Place:
     def take_all(self) -> list[str]:
         """Return the names that are taken until nothing is left of any listing."""
         names: list[str] = []
-        while (has_more := self.spool.go_on(0.0)) | bool(taken := self.spool.take(512)):
-            assert has_more or taken
+        while taken := self.spool.take(512):
             names += [name for name, _ in taken]
         return names
 

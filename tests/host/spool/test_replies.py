@@ -44,29 +44,6 @@ def test_old_replies_and_temporary_files_expire(place: Place, tmp_path: Path) ->
     assert os.listdir(root / "requests") == ["waiting.json"]
 
 
-def test_an_empty_folder_is_listed_again_only_when_it_changed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = place.sender("main", "alice")
-    place.sweep()
-    listed: list[int] = []
-    list_folder = os.listdir
-
-    def note_and_list(folder: int) -> list[str]:
-        listed.append(folder)
-        return list_folder(folder)
-
-    monkeypatch.setattr(os, "listdir", note_and_list)
-    deadline = time.monotonic() + 30
-    _expire(place)
-    while listed and time.monotonic() < deadline:  # until the stamps of its folders are old enough to be trusted
-        listed.clear()
-        _expire(place)
-    assert listed == []
-    (root / "replies" / "old").write_text("x")
-    _age(root / "replies" / "old", 4000)
-    assert _expire(place) == 1
-    assert os.listdir(root / "replies") == []
-
-
 def test_a_stream_stays_with_its_turn_then_expires(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     root = place.sender("main", "alice")
     (root / "turns").mkdir(exist_ok=True)
