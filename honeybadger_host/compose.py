@@ -76,7 +76,7 @@ from honeybadger_host.text.redaction import redact
 from honeybadger_host.threads import Threads
 from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
-from honeybadger_host.work.scheduler import Scheduler, SchedulerUses, wall_clock
+from honeybadger_host.work.scheduler import Scheduler, wall_clock
 from honeybadger_host.work.task_files import TaskStates
 from honeybadger_host.work.times import read_cron, read_zone
 
@@ -211,7 +211,7 @@ def _put_together(
         idle=memory.sessions.write_out,
     )
 
-    scheduled = SchedulerUses(
+    scheduler = Scheduler(
         home,
         group_folders,
         journal,
@@ -223,6 +223,7 @@ def _put_together(
         handler_of=lambda run: run_of(run, turns, tasks.files, tasks.states, journal),
         turn=pipeline.turn,
         change=pipeline.change,
+        clock=lambda: wall_clock(),
     )
     forgetter = Forgetter(memory, documents, pipeline, changed=changed)
     places = EntryPlaces(memory.entry_files, memory.whole_files, memory.index.lookups)
@@ -241,7 +242,7 @@ def _put_together(
         pipeline=pipeline,
         curator=curator,
         forgetter=forgetter,
-        scheduler=Scheduler(scheduled, lambda: wall_clock()),
+        scheduler=scheduler,
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer, memory.arrivals),
         counters=counters,
         senders=senders,

@@ -170,6 +170,8 @@ async def _serve(host: Host, member: Member | None) -> None:
                     if member is not None:
                         tasks.start_soon(member.raise_when_lost)
                         tasks.start_soon(_end_when_moved, member, stopping)
+                        if member.stopping.is_set():  # a signal came while this machine took over
+                            stopping.set()
                     await stopping.wait()
                     host.pipeline.turn_queue.stop()
                     if member is None or member.stopping.is_set():

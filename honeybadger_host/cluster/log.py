@@ -43,6 +43,7 @@ from honeybadger_host.cluster.servers import (
     EXPECTED_HEADER,
     EXPECTED_OF_SUBJECT_HEADER,
     EXPECTED_SUBJECT_HEADER,
+    PAUSE_SECONDS,
     Servers,
     Unreachable,
     WrongSequence,
@@ -59,7 +60,6 @@ UNCLEAR_SECONDS = 15.0
 # shows an old end, and has not noticed yet that it is not the leader any more.
 LOST_SECONDS = 30.0
 ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
-_PAUSE_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
 
 
@@ -305,7 +305,7 @@ class Log:
                     raise
             if self.failed or time.monotonic() > until:
                 raise Unreachable(f"no message is taken: {why}")
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
 
     def _has(self, message: Message) -> bool:
         """Return whether the log has a message under its number, or nothing. Raises NotOurs, Unreachable."""

@@ -26,7 +26,7 @@ from nats.aio.msg import Msg
 
 from honeybadger_host.cluster.lease import Watched
 from honeybadger_host.cluster.log import ALL_LOGS, Names
-from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
 from honeybadger_host.errors import HostError, NotFound, StorageFailed
 
 log = structlog.get_logger()
@@ -34,7 +34,6 @@ log = structlog.get_logger()
 EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
 _SAID_SECONDS: Final = 60
-_AGAIN_SECONDS = 0.1
 MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
 _MOVING_SECONDS = 60.0
 
@@ -178,7 +177,7 @@ def move(servers: Servers, names: Names, owner: State, target: State) -> float:
         data = servers.ask_all(names.subject("who"), until=lambda data: State.load(data).node == target.node)
         if any(state.node == target.node and state.serves for state in map(State.load, data)):
             return time.monotonic() - began
-        time.sleep(_AGAIN_SECONDS)
+        time.sleep(PAUSE_SECONDS)
     raise HostError(
         f"{owner.node} was asked to hand the home over, and {target.node} does not serve it after "
         f"{_MOVING_SECONDS:g} s: see `honeybadger-host cluster status`"

@@ -33,7 +33,7 @@ from honeybadger_host.cluster.records import (
     read_kept,
     write_position,
 )
-from honeybadger_host.cluster.servers import FETCH_SECONDS, Servers, Unreachable
+from honeybadger_host.cluster.servers import FETCH_SECONDS, PAUSE_SECONDS, Servers, Unreachable
 from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
@@ -60,7 +60,6 @@ LOOK_SECONDS = 10.0
 # `forget` waits this long for other machines, then names those that have not reported.
 SETTLE_SECONDS = 60.0
 _MAX_LEFT: Final = 100  # reported places of one machine
-_PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -88,6 +87,7 @@ class Member:
         self._renewing: Renewing | None = None
         self._forwarding: Future[None] | None = None
         self.stopping = threading.Event()
+        self._handlers: dict[int, Any] = {}  # of signals, from before this machine followed
         self._lost, self._moving = Future[None](), Future[None]()
         self._serves = False
         self.following = ""  # the next owner, if the operator asked to move the home
@@ -109,8 +109,12 @@ class Member:
     # ---------------------------------------------------------------------------------------------------- following
 
     def own(self) -> bool:
-        """Follow until this machine owns the home; False: it was told to end. Raises HostError."""
-        before = {number: signal.signal(number, lambda *_: self.stopping.set()) for number in _SIGNALS}
+        """Follow until this machine owns the home; False: it was told to end. Raises HostError.
+
+        Until `close` a signal only sets `stopping`, unless the host, once it serves, takes it.
+        """
+        for number in _SIGNALS:
+            self._handlers[number] = signal.signal(number, lambda *_: self.stopping.set())
         try:
             with translating(self._path):
                 self._follow()
@@ -119,8 +123,6 @@ class Member:
         finally:
             if self._writer is not None:
                 self._writer.close()
-            for number, handler in before.items():
-                signal.signal(number, handler)
         if self.stopping.is_set():
             self.lock.release()
             log.info("host.stopped")
@@ -168,7 +170,7 @@ class Member:
                 if self._owner != _UNKNOWN:
                     self._owner = _UNKNOWN
                     log.warning("cluster.waiting", error=str(error), now_what="look at the servers of the cluster")
-                self.stopping.wait(_PAUSE_SECONDS)
+                self.stopping.wait(PAUSE_SECONDS)
 
     def _open_journal(self, servers: Servers) -> sqlite3.Connection:
         """Open the journal, and bring it forward to the schema of this version.
@@ -391,10 +393,12 @@ class Member:
                 waiting = [f"the servers, which do not answer: {error}"]
             if self.log.failed or time.monotonic() > until:
                 return [(node, "it has not said that nothing is left there") for node in waiting]
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
 
     def close(self) -> None:
         self.stopping.set()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
         if self._renewing is not None:
             self._renewing.close(self.following)
         for servers in (self._asked, self._servers):

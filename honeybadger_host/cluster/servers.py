@@ -31,6 +31,7 @@ EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
 _CONNECT_SECONDS: Final = 5.0
 FETCH_SECONDS: Final = 0.3
+PAUSE_SECONDS: Final = 0.1  # before something is tried or looked at again
 _NO_RESPONDERS: Final = "503"
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256

@@ -15,7 +15,7 @@ import itertools
 import os
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -99,16 +99,21 @@ class _Step(NamedTuple):
     act: Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerUses:
-    """The parts of the host that the scheduler uses.
+@dataclass(slots=True)
+class Scheduler:
+    """Runs due tasks. `touch` may be called on any thread; all else runs on the event loop or one worker thread.
 
     Args:
+        clock: the time, aware.
         schedule_of: (task, now) -> when it runs. Raises WrongSchedule.
         moved: group -> why its tasks do not run; None: they do.
         why_idle: task -> why it does not run although its file is right; None: it runs.
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
+        _queue: heap of the tasks by the time of their next step; a row with another time than `_Known.next` is
+            outdated.
+        _begun: runs under way.
+        _stale: folders to compare, in this order.
     """
 
     home: Path
@@ -122,34 +127,24 @@ class SchedulerUses:
     handler_of: Callable[[Run], TurnHandler]
     turn: Callable[[Asked, str, TurnHandler], Awaitable[bytes | None]]
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
+    clock: Callable[[], datetime]
+    _known: dict[TaskKey, _Known] = field(default_factory=dict)
+    _queue: list[tuple[datetime, TaskKey]] = field(default_factory=list)
+    _under_way: set[TaskKey] = field(default_factory=set)
+    _begun: dict[TaskKey, datetime] = field(default_factory=dict)
+    _tries: dict[TaskKey, int] = field(default_factory=dict)
+    _touched: set[TaskKey] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _compare_at: datetime | None = None
+    _event: anyio.Event = field(default_factory=anyio.Event)
+    _loop: Callable[[Callable[[], object]], object] = lambda wake: None
+    _counted: Mapping[str, object] = field(default_factory=dict)
+    _has_looked: bool = True
+    _folders_seen: Mapping[Path, Signature | None] = field(default_factory=dict)
+    _stale: dict[Path, None] = field(default_factory=dict)
 
-
-class Scheduler:
-    """Runs due tasks. `touch` may be called on any thread; all else runs on the event loop or one worker thread.
-
-    Args:
-        clock: the time, aware.
-    """
-
-    def __init__(self, uses: SchedulerUses, clock: Callable[[], datetime]) -> None:
-        self._uses, self._clock = uses, clock
-        self._known: dict[TaskKey, _Known] = {}
-        # heap of the tasks by the time of their next step; a row with another time than `_Known.next` is outdated
-        self._queue: list[tuple[datetime, TaskKey]] = []
-        self._under_way: set[TaskKey] = set()
-        self._begun: dict[TaskKey, datetime] = {}  # runs under way
-        self._tries: dict[TaskKey, int] = {}
-        self._waiting = uses.states.waiting
-        self._touched: set[TaskKey] = set()
-        self._lock = threading.Lock()
-        self._compare_at: datetime | None = None
-        self._event = anyio.Event()
-        self._loop: Callable[[Callable[[], object]], object] = lambda wake: None
-        self._counted: Mapping[str, object] = {}
-        self._has_looked = True
-        self._folders_seen: Mapping[Path, Signature | None] = {}
-        self._stale: dict[Path, None] = {}  # folders to compare, in this order
-        uses.states.changed = self.touch
+    def __post_init__(self) -> None:
+        self.states.changed = self.touch
 
     @property
     def folders(self) -> list[Path]:
@@ -170,7 +165,7 @@ class Scheduler:
                 "refused": broken[:MAX_NAMED],
                 "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
             }
-        waiting = dict(self._waiting)
+        waiting = dict(self.states.waiting)
         return {
             **self._counted,
             "due": len(self._under_way),
@@ -190,8 +185,8 @@ class Scheduler:
 
     def look_at_folders(self) -> None:
         """Queue the folders with added or removed files, also without an event. One thread at a time."""
-        groups = self._uses.groups.refresh().items()
-        folders = [self._uses.home / tasks_folder(name) for name, inside in groups if "tasks" in inside]
+        groups = self.groups.refresh().items()
+        folders = [self.home / tasks_folder(name) for name, inside in groups if "tasks" in inside]
         signatures = {folder: signature_of(folder) for folder in folders if has_tasks(folder.parent.name)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
@@ -207,7 +202,7 @@ class Scheduler:
     async def run(self) -> None:
         """Run due tasks until cancelled."""
         self._loop = asyncio.get_running_loop().call_soon_threadsafe
-        for turn in await anyio.to_thread.run_sync(self._uses.journal.unfinished, SCHEDULER):
+        for turn in await anyio.to_thread.run_sync(self.journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
         async with anyio.create_task_group() as tasks:
@@ -215,7 +210,7 @@ class Scheduler:
                 self._event = anyio.Event()
                 for step in await anyio.to_thread.run_sync(self._look):
                     tasks.start_soon(self._do, step)
-                seconds = (self._queue[0][0] - self._clock()).total_seconds() if self._queue else COMPARE_SECONDS
+                seconds = (self._queue[0][0] - self.clock()).total_seconds() if self._queue else COMPARE_SECONDS
                 with anyio.move_on_after(min(seconds, COMPARE_SECONDS)):
                     await self._event.wait()
 
@@ -223,7 +218,7 @@ class Scheduler:
 
     def _look(self) -> list[_Step]:
         """Read changed files; return the work that is due now. Worker thread."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             touched, self._touched = self._touched, set()
         for key in touched:
@@ -231,7 +226,7 @@ class Scheduler:
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
             self._compare(self._folders_seen)
-            self._compare(self._uses.home / tasks_folder(group) for group in {group for group, _ in self._known})
+            self._compare(self.home / tasks_folder(group) for group in {group for group, _ in self._known})
         stale = self._next_stale()
         touched.update(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
@@ -293,20 +288,20 @@ class Scheduler:
         """Read a task's file; a fault is reported once."""
         file = task_file(*key)
         before = self._known.get(key)
-        signature = signature_of(self._uses.home / file)
+        signature = signature_of(self.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
             check_id(key[1])
-            data = read_whole(self._uses.home / file) or b""
+            data = read_whole(self.home / file) or b""
             if signature is None or not data:
                 self._known.pop(key, None)
-                self._waiting.pop(key, None)
+                self.states.waiting.pop(key, None)
                 return
             if before is not None and data == before.data:
                 before.signature = signature
                 return
             task = parse_task(data)
-            schedule = self._uses.schedule_of(task, now)
+            schedule = self.schedule_of(task, now)
         except WrongSchedule as error:
             problem, task = f"{error.member} {error}", None
         except (ValueError, WorldFailed) as error:
@@ -318,9 +313,9 @@ class Scheduler:
     def _step(self, key: TaskKey, known: _Known, now: datetime) -> _Step | None:
         """Return the step of a task that is due now, or None; then the time of its next step is queued."""
         task, schedule = known.task, known.schedule
-        if task is None or schedule is None or self._uses.states.is_being_written(*key):
+        if task is None or schedule is None or self.states.is_being_written(*key):
             return None  # writing the record touches the task again
-        state = self._uses.states.current(*key)
+        state = self.states.current(*key)
         if state is None:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
@@ -328,14 +323,14 @@ class Scheduler:
         if self._is_idle(key, known, task):
             self._later(key, known, now + timedelta(seconds=COMPARE_SECONDS))
             return None
-        again_at, _ = self._waiting.get(key, (now, ""))
+        again_at, _ = self.states.waiting.get(key, (now, ""))
         if now < again_at:
             self._later(key, known, again_at)
             return None
-        self._waiting.pop(key, None)
+        self.states.waiting.pop(key, None)
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return self._fires(key, why_skipped(asked, state, self._uses.home, self._uses.turn_logs)[0])
+            return self._fires(key, why_skipped(asked, state, self.home, self.turn_logs)[0])
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -353,22 +348,22 @@ class Scheduler:
         run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return self._records(key, "missed", not_run(run, self._uses.states, "missed", why))
-        run, why = why_skipped(run, state, self._uses.home, self._uses.turn_logs)
+            return self._records(key, "missed", not_run(run, self.states, "missed", why))
+        run, why = why_skipped(run, state, self.home, self.turn_logs)
         if why:
-            return self._records(key, "skipped", not_run(run, self._uses.states, "skipped", why))
+            return self._records(key, "skipped", not_run(run, self.states, "skipped", why))
         return self._fires(key, run)
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run although its file is right; log once why."""
-        why = self._uses.moved(key[0]) or self._uses.why_idle(task) or ""
+        why = self.moved(key[0]) or self.why_idle(task) or ""
         if why and why != known.problem:
             log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
         known.problem = why
         return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Step:
-        return self._records(key, event, noted(*key, self._uses.states, event, **members))
+        return self._records(key, event, noted(*key, self.states, event, **members))
 
     def _records(self, key: TaskKey, event: Event, decides: ChangeHandler[None]) -> _Step:
         return _Step(0.0, key, partial(self._record, key, event, decides))
@@ -399,8 +394,8 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = self._uses.handler_of(run)
-            reply = await self._uses.turn(asked, "run_task", handler)
+            handler = self.handler_of(run)
+            reply = await self.turn(asked, "run_task", handler)
             if reply is None:
                 return
             said = orjson.loads(reply)
@@ -430,12 +425,12 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, "failed", not_run(run, self._uses.states, "failed", why), asked)
+        await self._record(key, "failed", not_run(run, self.states, "failed", why), asked)
 
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         seconds = RETRY_SECONDS * 2 ** (min(tries, _RETRIES) - 1)
-        self._waiting[key] = self._clock() + timedelta(seconds=seconds), why
+        self.states.waiting[key] = self.clock() + timedelta(seconds=seconds), why
         log.warning("task.waiting", group=run.group, task=run.id, why=why, again_in_seconds=round(seconds))
 
     async def _record(
@@ -444,15 +439,15 @@ class Scheduler:
         """Write a record through the pipeline, once for each event."""
         group, task = key
         if asked is None:
-            name = f"{task}.{event}.{stamp_of(self._clock())}"
+            name = f"{task}.{event}.{stamp_of(self.clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
         asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
-        reply = orjson.loads(await self._uses.change(asked, "run_task", decides))
+        reply = orjson.loads(await self.change(asked, "run_task", decides))
         if reply["ok"]:
             self._begun.pop(key, None)
             if event == "missed":
                 log.warning("task.missed", group=group, task=task)
         else:
             why = reply["error"]["message"]
-            self._waiting[key] = self._clock() + timedelta(seconds=RETRY_SECONDS), why
+            self.states.waiting[key] = self.clock() + timedelta(seconds=RETRY_SECONDS), why
             log.warning("task.waiting", group=group, task=task, why=why)

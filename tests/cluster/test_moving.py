@@ -58,6 +58,15 @@ def test_a_home_moves_to_the_named_machine_without_loss(three: Cluster) -> None:
     assert [machine.events("host.started") for machine in three.machines] == [2, 1, 1]
 
 
+def test_a_host_stopped_while_it_takes_over_ends_in_order(made: Callable[..., Cluster]) -> None:
+    (machine,) = made("a").machines
+    for _ in range(3):
+        before = machine.events("cluster.owns")
+        machine._begin("cluster.owns", "owns the home")
+        machine.host.stop()
+        assert machine.events("host.stopped") > before
+
+
 def test_a_machine_that_cannot_take_over_is_named(three: Cluster) -> None:
     a, b, c = three.machines
     c.host.stop()
