@@ -249,23 +249,18 @@ class _Hints:
         self._loop = loop
         self._home = f"{host.home}/"
         self._ipc = f"{host.home}/data/ipc"
-        self._is_scheduled = False
         self.has_new = anyio.Event()
         """Set if there may be a new inbox, which the next sweep finds. Event loop."""
 
     def __call__(self, folder: str, name: str) -> None:
-        """Pass on one event. The watcher's thread; one scheduled wake-up is enough for any number of events."""
+        """Pass on one event. The watcher's thread."""
         host = self._host
+        is_known = not folder or host.spool.is_listed(folder)
         if not folder:
             host.memory.files.kept.clear()
-            host.spool.mark(None)
-        elif host.spool.is_listed(folder):
-            host.spool.mark(folder)
-        elif folder.startswith(self._ipc):
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._sweep)
-            return
-        else:
+        if is_known:
+            host.spool.mark(folder or None)
+        elif not folder.startswith(self._ipc):
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.memory.files.kept.drop(file)
             host.memory.index.touch(file)
@@ -275,17 +270,14 @@ class _Hints:
                 host.memory.index.touch_folder(file)
                 host.changed_files.touch_folder(file.rstrip("/"))
             return
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
-                self._loop.call_soon_threadsafe(self._wake)
+        with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
+            self._loop.call_soon_threadsafe(self._wake, is_known)
 
-    def _wake(self) -> None:
-        self._is_scheduled = False
-        self._host.pipeline.wake()
-
-    def _sweep(self) -> None:
-        self.has_new.set()
+    def _wake(self, is_known: bool) -> None:
+        if is_known:
+            self._host.pipeline.wake()
+        else:
+            self.has_new.set()
 
 
 def _name_missing_models(host: Host) -> None:
@@ -306,7 +298,6 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
     """Sweep all inboxes at intervals, also without events, and keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at = sweep_at = ping_at = 0.0
-    known = 0
     is_ready = False
     pings = watchdog_seconds()
     while True:
@@ -329,9 +320,8 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
         if now >= sweep_at or has_unfinished or hints.has_new.is_set():
             hints.has_new = anyio.Event()  # clear, then sweep
             host.spool.mark(None)
-            before, known = known, len(host.spool.inboxes)
             pause = least
-            if is_ready and known == before and watcher.is_alive() and not (watcher.unwatched or has_unfinished):
+            if is_ready and watcher.is_alive() and not (watcher.unwatched or has_unfinished):
                 pause = max(least, rest_after(host.spool.sweep_cost))
             sweep_at = now + pause
         host.pipeline.wake()

@@ -135,7 +135,7 @@ class PassDependencies:
             answer = await self.asker.ask(question)
         try:
             proposal = await anyio.to_thread.run_sync(propose, question, answer)
-        except (WrongAnswer, ValidationError) as error:  # the second: it has too many operations or too long texts
+        except (WrongAnswer, ValidationError) as error:  # the second: a text is too long
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
         if proposal is None or is_trial:

@@ -21,7 +21,6 @@ from honeybadger_host.memory.entries.entry import show_time
 
 RULES: Final = "rules"  # `by` of a proposal that no model made
 ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
-MAX_OPERATIONS: Final = 2000  # a pass looks at 1,000 entries at most
 MAX_TEXT: Final = 65_536  # characters of a result: twice those of the longest note or entry that an agent may save
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
@@ -182,7 +181,7 @@ class Proposal(Part):
     session: Session | None = None
     first_turn: _Number | None = None
     last_turn: _Number | None = None
-    operations: Annotated[tuple[Operation, ...], Field(strict=False, max_length=MAX_OPERATIONS)] = ()
+    operations: Annotated[tuple[Operation, ...], Field(strict=False)] = ()
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Proposal:

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,7 +28,6 @@ from honeybadger_host.threads import Threads
 log = structlog.get_logger()
 
 ATTEMPTS = 3  # how often a turn is begun that crashes of the host interrupt
-_STOP_SECONDS: Final = 20.0  # how long writing the answer of a stopped turn may take
 
 ResultT = TypeVar("ResultT")
 
@@ -149,7 +148,7 @@ class TurnQueue:
             self.ended.set()
 
     async def stop_turn(self, asked: Asked, sender: str | None, session: str | None) -> StopResult:
-        """End a turn and wait until it is answered. Raises Refusal if there is no such turn, or it takes too long.
+        """End a turn and wait until it is answered. Raises Refusal if there is no such turn.
 
         Args:
             asked: a request of the type `stop_turn`.
@@ -165,10 +164,7 @@ class TurnQueue:
             and (payload.turn is not None or session in (None, running.asked.session))
         ):
             running.stop.ask(asked.sender)
-            with anyio.move_on_after(_STOP_SECONDS):
-                await running.left.wait()
-            if not running.left.is_set():
-                raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
+            await running.left.wait()
             is_stopped = running.answering.cancelled_caught
             return _stopped(asked, running.asked.request_id, "stopped" if is_stopped else "finished")
         if payload.turn is None:
