@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
-from pydantic_settings import EnvSettingsSource
 
 from honeybadger_agent.wording import meant
 from honeybadger_host.errors import SettingsError
@@ -102,33 +101,26 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     Raises SettingsError if a name is unknown (the nearest known one is named) or a value is wrong.
     """
     path = home / CONFIG_FILE
+    found = [(name, value, str(path)) for name, value in _flatten(_read_toml(path)).items()]
+    for variable, text in os.environ.items():
+        rest = variable.upper().removeprefix(PREFIX)
+        if variable.upper().startswith(PREFIX) and rest not in _NOT_SETTINGS:
+            found.append((rest.lower().replace("__", ".", 1), text, f"environment {variable}"))
+    found += [(name, value, "--set") for name, value in (flags or {}).items()]
     origins = dict.fromkeys(_names(), "default")
-    from_file = _read_toml(path)
-    for name in _flatten(from_file):
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value, origin in found:  # each may replace an earlier one
         if name not in origins:
-            raise _unknown(name, str(path))
-        origins[name] = str(path)
-    for variable in os.environ:
-        if not variable.upper().startswith(PREFIX):
-            continue
-        rest = variable[len(PREFIX) :]
-        if rest.upper() in _NOT_SETTINGS:
-            continue
-        name = rest.lower().replace("__", ".", 1)
-        if name not in origins:
-            raise _unknown(name, f"environment variable {variable}", environment=True)
-        origins[name] = f"environment {variable}"
-    for name in flags or {}:
-        if name not in origins:
-            raise _unknown(name, "--set")
-        origins[name] = "--set"
+            raise _unknown(name, origin)
+        origins[name] = origin
+        section, _, member = name.partition(".")
+        sections.setdefault(section, {})[member] = value
     try:
-        from_environment = EnvSettingsSource(Settings)()
-        settings = Settings(**_merge(_merge(from_file, from_environment), _nest(flags or {})))
+        settings = Settings.model_validate(sections)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
-        origin = origins.get(".".join(name.split(".")[:2]), path)
+        origin = origins.get(".".join(name.split(".")[:2]), str(path))
         what = (
             "Input should be a table with a value for each group, as { main = … }"
             if first["type"] == "dict_type"
@@ -254,25 +246,10 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for name, value in flat.items():
-        section, _, leaf = name.partition(".")
-        tree.setdefault(section, {})[leaf] = value
-    return tree
-
-
-def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {name: dict(value) for name, value in low.items()}
-    for section, values_ in high.items():
-        merged.setdefault(section, {}).update(values_)
-    return merged
-
-
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            tree = tomllib.load(file)
+            return tomllib.load(file)
     except FileNotFoundError:
         return {}
     except tomllib.TOMLDecodeError as error:
@@ -280,27 +257,17 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SettingsError(f"{path} cannot be read: {why}; make it a plain text file, or remove it") from None
-    for name, value in list(tree.items()):
-        if name in Settings.model_fields:
-            if not isinstance(value, dict):
-                raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
-        elif value == {} and any(removed.startswith(f"{name}.") for removed in REMOVED_SETTINGS):
-            del tree[name]  # earlier versions of `init` wrote its heading
-        else:
-            first = next(iter(_flatten({name: value}))) if value else name
-            raise _unknown(first if first in REMOVED_SETTINGS else name, str(path), [*Settings.model_fields, *_names()])
-    return tree
 
 
-def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
+def _unknown(name: str, where: str) -> SettingsError:
     if name in REMOVED_SETTINGS:
         return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
-    names = known or _names()
+    names = _names()
     below, _, rest = name.partition(".")
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
     near = meant(name, names)
-    if environment and near is not None:
+    if near is not None and where.startswith("environment"):
         near = PREFIX + near.upper().replace(".", "__")
     siblings = [one for one in names if one.startswith(f"{below}.")]
     if near is None and siblings:

@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX: Final = "HONEYBADGER_"
 
@@ -367,12 +366,8 @@ class Web(Section):
     port: int = Field(7337, ge=0, le=65_535, description="Port on the loopback; 0: any free port.")
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """All settings. Build it with `configuration.load_settings`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, enable_decoding=False
-    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
@@ -396,13 +391,3 @@ class Settings(BaseSettings):
     metrics: Metrics = Metrics()
     web: Web = Web()
     cluster: Cluster = Cluster()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        *others: object,
-        **more: object,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)  # `load_settings` joins the sources and notes the origin of each value

@@ -120,15 +120,15 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[icp]\nclosed = true", "there is no setting icp; did you mean ipc?"),
+        ("[icp]\nclosed = true", "there is no setting icp.closed; did you mean ipc.closed?"),
         ("[ipc]\nsweep_secnds = 1", "there is no setting ipc.sweep_secnds; did you mean ipc.sweep_seconds?"),
         ("sweep_seconds = 1", "there is no setting sweep_seconds; did you mean ipc.sweep_seconds?"),
         ("[context]\nbudget = 1", "there is no setting context.budget; did you mean context.budget_tokens?"),
         ("[ipc.closed]\nyes = 1", "there is no setting ipc.closed.yes; did you mean ipc.closed?"),
         ("[ipc.extra]", "there is no setting ipc.extra; there are ipc.closed, ipc.sweep_seconds"),
-        ("[zzz]\nx = 1", "there is no setting zzz; sections: ipc, memory, conversation, history, consolidation"),
-        ("ipc = 1", "ipc is a section: write [ipc] and its settings below"),
-        ("[[ipc]]\nclosed = true", "ipc is a section"),
+        ("[zzz]\nx = 1", "there is no setting zzz.x; sections: ipc, memory, conversation, history, consolidation"),
+        ("ipc = 1", "there is no setting ipc; did you mean ipc."),
+        ("[[ipc]]\nclosed = true", "there is no setting ipc; did you mean ipc."),
     ],
 )
 def test_an_unknown_name_suggests_the_nearest(folder: Path, text: str, says: str) -> None:
@@ -154,7 +154,7 @@ def test_an_unknown_variable_suggests_the_nearest(
 ) -> None:
     monkeypatch.setenv(variable, "1")
     message = refused(folder)
-    assert message.startswith(f"environment variable {variable}: ")
+    assert message.startswith(f"environment {variable}: ")
     assert says in message
 
 
@@ -170,7 +170,7 @@ def test_a_removed_setting_says_what_to_do(name: str, folder: Path, monkeypatch:
         load_settings(folder)
     (folder / CONFIG_FILE).unlink()
     monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), "1")
-    with pytest.raises(SettingsError, match=f"environment variable .*: {says}"):
+    with pytest.raises(SettingsError, match=f"environment .*: {says}"):
         load_settings(folder)
 
 
