@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -95,16 +96,14 @@ def read_messages(
 
 
 def _first_block(fd: int, size: int, after: int) -> int:
-    """Return an offset at most a block before the first message after a number."""
-    low, high = 0, size
-    while high - low > _BLOCK_BYTES:
-        middle = (low + high) // 2
-        message = next(_parsed(_lines(fd, middle)), None)
-        if message is None or message.seq > after:
-            high = middle
-        else:
-            low = middle
-    return low
+    """Return the offset of the block before the first message after a number, or of the first block."""
+
+    def first_seq(start: int) -> int:
+        message = next(_parsed(_lines(fd, start)), None)
+        return after + 1 if message is None else message.seq
+
+    starts = range(0, size + 1, _BLOCK_BYTES)
+    return starts[max(0, bisect_right(starts, after, key=first_seq) - 1)]
 
 
 def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:

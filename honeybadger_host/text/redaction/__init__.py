@@ -125,14 +125,9 @@ def _redact_hidden(text: str, counts: Counter[str], heading: str = "") -> str:
 
 
 def _redact_text_bytes(data: bytes, encoding: str, errors: str, counts: Counter[str]) -> bytes:
-    redacted, found = redact(data.decode(encoding, errors))
-    hidden: dict[str, int] = {}
-    if not redacted.isascii():  # ASCII hides nothing
-        visible, hidden = redact(neutralise(redacted).text)
-        redacted = visible if hidden else redacted
-    counts.update(found)
-    counts.update(hidden)
-    return redacted.encode(encoding, errors) if found or hidden else data
+    text = data.decode(encoding, errors)
+    redacted = _redact_hidden(text, counts)
+    return data if redacted == text else redacted.encode(encoding, errors)
 
 
 def _lowered(text: str) -> str:
