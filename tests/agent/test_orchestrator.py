@@ -105,53 +105,6 @@ def for_ever(*calls: ToolCall, input_tokens: int | None = None, output_tokens: i
     return Turn(ScriptedModel(lambda *_: said))
 
 
-async def test_an_answer_without_calls_is_final_and_streamed() -> None:
-    turn = scripted(ModelSaid("Hello Sheila", input_tokens=100, output_tokens=7))
-    outcome = await turn.run()
-    assert outcome == TurnOutcome("Hello Sheila", 1, (), 100, 7, None)
-    assert turn.watching.seen == ["1:Hello", "1: Shei", "1:la"]
-    [asked] = turn.model.asked
-    assert (asked.system, asked.messages, asked.tools) == ("You are Ada.", ASKED, turn.shelf.specs)
-
-
-async def test_tools_run_in_order_and_the_model_reads_results() -> None:
-    first = wants(call(arguments='{"a": 1}'), call("broken", number=1), text="Wait.")
-    turn = scripted(first, wants(call(number=2)), ModelSaid("Done."))
-    outcome = await turn.run()
-    assert turn.shelf.ran == [("1.0", "note"), ("1.1", "broken"), ("2.0", "note")]
-    assert [answer.ok for answer in outcome.answers] == [True, False, True]
-    assert (outcome.text, outcome.steps, outcome.stopped_by) == ("Done.", 3, None)
-    assert (outcome.input_tokens, outcome.output_tokens) == (None, None)
-    _, second, third = turn.model.asked
-    assert second.messages[:2] == (*ASKED, first)
-    answered = second.messages[2]
-    assert isinstance(answered, ToolsAnswered)
-    assert [answer.content for answer in answered.answers] == ["Kept 1.0.", "unavailable: the disk is full"]
-    assert third.messages[:3] == second.messages
-    assert turn.watching.seen == [
-        *("1:Wait.", "1>note", "1<note True", "1>broken", "1<broken False"),
-        *("2>note", "2<note True", "3:Done."),
-    ]
-
-
-async def test_a_turn_resumes_after_a_crash_without_repeating() -> None:
-    """At every point: after so many answers, and after so many of the tools of the last one."""
-    script = (wants(call(), call(number=1), text="First."), wants(call(number=2)), ModelSaid("Done."))
-    whole = scripted(*script)
-    expected = await whole.run()
-    for kept in range(len(script) + 1):
-        attempt = scripted(*script[kept:])
-        attempt.shelf.kept = {"1.0": "{}"} if kept else {}  # the crash came after the first tool
-        outcome = await attempt.run(done=script[:kept])
-        assert outcome == expected
-        assert attempt.shelf.kept == whole.shelf.kept
-        assert attempt.shelf.ran == whole.shelf.ran
-        assert len(attempt.model.asked) == len(script) - kept
-        assert attempt.kept == list(script[kept:])
-        pieces = "".join(seen.partition(":")[2] for seen in attempt.watching.seen if ":" in seen)
-        assert pieces == "First.Done."
-
-
 @pytest.mark.parametrize(
     ("limits", "steps", "says"),
     [

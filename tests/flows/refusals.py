@@ -234,6 +234,7 @@ REFUSED: dict[str, list[Row]] = {
         ({"active_tasks": [{"id": "new"}]}, "invalid", "payload.active_tasks.0.description", ""),
         ({"remove_tasks": ["b"]}, "not_found", "payload.remove_tasks.0", ""),
     ],
+    "delete_session": [({"expected_version": "x"}, "conflict", "payload.expected_version", "")],
     "save_to_working_memory": [
         *(({"key": key, "data": "x"}, "invalid", "payload.key", "") for key in ("", *KEYS)),
         ({"key": TOKEN, "data": "x"}, "invalid", "payload.key", "credential"),
@@ -264,6 +265,10 @@ REFUSED: dict[str, list[Row]] = {
         (ONCE | {"run_at": "tomorrow"}, "invalid", "payload.run_at", "must be a time"),
         (ONCE | {"run_at": "2020-01-01T07:00"}, "invalid", "payload.run_at", "is past: here it"),
     ],
+    "pause_task": [({"task": "nobodys"}, "not_found", "payload.task", "this group has no task nobodys")],
+    "resume_task": [({"task": "nobodys"}, "not_found", "payload.task", "this group has no task nobodys")],
+    "cancel_task": [({"task": "nobodys"}, "not_found", "payload.task", "this group has no task nobodys")],
+    "run_task": [({"task": "nobodys"}, "not_found", "payload.task", "this group has no task nobodys")],
     "send_message": [
         ({"content": "\u200b \n"}, "invalid", "payload.content", "blank"),
         ({"content": "hi", "to": ["bob"]}, "not_found", None, "this group has no bob; there are: asker"),

@@ -231,25 +231,6 @@ def test_a_stop_of_the_router_reaches_its_specialists(make_host: HostFactory, ho
     wait_for(lambda: not list((home / "data/ipc/main/router/requests").iterdir()), what="the answer to its task")
 
 
-def test_a_delegated_task_survives_a_restart_and_runs_once(
-    make_host: HostFactory, home: Path, memory: Path, stranger: RawSender
-) -> None:
-    """In order; tests/crash kills it at every call."""
-    at_work(home)
-    host = make_host({"life.grace_seconds": 1}).start()
-    stranger.say("a1", "plan it", agent="router")
-    wait_until_it_cooks(home)
-    host.stop()
-    for name, text in (("router", "All planned."), ("cook", "Soup.")):
-        turn = {"answers": [{"fails": "it was asked again"}, {"text": text}]}
-        (home / f"{name}.json").write_bytes(orjson.dumps({"turns": [turn]}))
-    host.start()
-    result = stranger.reply("a1")["result"]
-    assert (result["content"], [tool["summary"] for tool in result["tools"]]) == ("All planned.", ["cook, done: Soup."])
-    assert memory.read_text().count("Six come") == 1
-    assert [said(home, session) for session in delegations(home)] == [[("router", "do it"), ("cook", "Soup.")]]
-
-
 def test_a_program_delegates_too_and_repeats_safely(make_host: HostFactory, home: Path) -> None:
     plays(home, "router", {"text": "unused"}, delegates_to=("cook",))
     plays(home, "cook", {"text": "Soup."})

@@ -24,7 +24,7 @@ from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_consolidation import SOON
 from tests.flows.world import needs_mount, script, use_up_space
-from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, files_with, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
 from tests.people import looking, newest_edit, settle
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
@@ -274,32 +274,6 @@ def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFact
     settle(planted)
     result = forget(planted, "--text", PHRASE, code=1)
     assert {one["file"] for one in result["left"]} & {"data/journal.db", "data/journal.db-wal"}
-
-
-def test_a_forget_that_a_reader_delayed_is_done_when_repeated(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
-    source = """
-from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.journal import Journal
-whole, tries = Journal.vacuum, []
-def vacuum(self):
-    tries.append(1)
-    if len(tries) == 1:
-        raise WorldFailed("it is read by another program")
-    return whole(self)
-Journal.vacuum = vacuum
-"""
-    make_host(source=source).start()
-    operator = RawSender(home, sender="operator")
-    operator.make()
-    stranger.do("n1", content=f"hides the {PHRASE}")
-    settle(home)
-    first = operator.ask("f1", request("f1", "forget", payload={"id": "1"}))
-    assert_refused(first, "unavailable", says="read by another program")
-    result = operator.do("f2", "forget", id="1")
-    assert (result["changes"], result["left"]) == ({"note": 1}, [])
-    assert files_with(home, PHRASE.encode()) == []
 
 
 def test_the_past_shows_that_something_was_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:

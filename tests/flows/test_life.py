@@ -106,24 +106,6 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
     assert os.listdir(stranger.requests) == []
 
 
-def test_open_work_after_the_grace_continues_at_next_start(make_host: HostFactory, stranger: RawSender) -> None:
-    env = {"HOME_OF_TEST": str(stranger.home)}
-    host = make_host({"life.grace_seconds": 0.1}, env=env, source=SLOW.replace("SECONDS", "60")).start()
-    for stem in ("one", "two", "three", "four", "five", "six"):
-        stranger.drop(stem, request(stem, "read_group_files"))
-    wait_for((stranger.home / "begun").exists)
-    host.send_signal(signal.SIGTERM)
-    host.wait_for_event("host.grace_over")
-    (stranger.home / "ended").touch()
-    assert host.wait() == 0
-    (over,) = host.events("host.grace_over")
-    assert over["now_what"] == "the next start answers the requests that are still open"
-    make_host().start()
-    for stem in ("one", "two", "three", "four", "five", "six"):
-        assert stranger.reply(stem)["ok"] is True
-    wait_for(lambda: not os.listdir(stranger.requests))
-
-
 # ------------------------------------------------------------------------------------------------------ telling systemd
 
 

@@ -64,27 +64,6 @@ def test_a_message_is_made_harmless(member: MakeClient) -> None:
     assert "\u202e" not in one.content
 
 
-def test_a_message_survives_a_kill_once(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
-    file = asker.home / f"data/messages/{asker.group}.jsonl"
-    asked = request("m1", "send_message", payload={"content": "done"})
-    first = asker.ask("m1", asked)
-    served.kill()
-    file.unlink()  # as if the kill came before it was written
-    served.start()
-    wait_for(file.exists, what="the line again")
-    assert asker.again("m1", asked) == first
-    ann = member("ann")
-    assert texts(ann.get_messages(0)) == ["done"]
-    later = ann.send_message("later").seq
-    with file.open("ab") as messages:
-        messages.write(b'{"seq": "x"}\nno message\n')
-    assert texts(ann.get_messages(0)) == texts(ann.get_messages()) == ["done", "later"]
-    served.wait_for_event("message.skipped")
-    file.write_text("")
-    assert ann.get_messages(0).messages == []
-    assert ann.send_message("after").seq > later
-
-
 def test_a_waiting_reader_is_answered_by_message_or_timeout(member: MakeClient) -> None:
     ann, ben = member("ann"), member("ben")
     began = time.monotonic()

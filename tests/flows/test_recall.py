@@ -139,25 +139,6 @@ def test_after_a_kill_everything_is_found_without_the_index(tmp_path: Path, *, i
         process.stop()
 
 
-def test_what_was_said_elsewhere_is_recalled_after_a_kill(tmp_path: Path) -> None:
-    make_home(tmp_path / "home")
-    with HostProcess(tmp_path / "home").start() as process:
-        talk = SyncClient(process.home, "main", "bee", session="spring")
-        talk.append_turn("user", "The badger of Lisbon likes Gouda", sender="caroline")
-        agent = SyncClient(process.home, "main", "bee")
-        message = "What does the badger of Lisbon like?"
-        (row,) = agent.get_context(message).recalled
-        assert (row.id, row.kind, row.state) == ("spring#1", "turn", "new")
-        assert agent.get_memory(row.id).content == "The badger of Lisbon likes Gouda"
-        agent.append_turn("user", message)
-        agent.append_turn("assistant", "Gouda")
-        process.kill()
-        process.start()
-        assert states(agent.get_context("ok do it")) == {"spring#1": "in_view"}
-        assert "- [spring#1] (" in agent.get_context(message).system
-        process.stop()
-
-
 def test_recall_can_be_switched_off(tmp_path: Path) -> None:
     make_home(tmp_path / "home")
     put_entry(tmp_path / "home", "main", "e1", "badger")

@@ -97,23 +97,6 @@ def test_the_same_request_gets_the_first_reply_once(served: HostProcess, asker: 
     assert outcomes() == ["ok", "repeated"]
 
 
-@pytest.mark.parametrize("is_killed", [False, True], ids=["restart", "kill"])
-def test_a_repeat_after_a_kill_gets_the_first_reply(host: HostProcess, stranger: RawSender, is_killed: bool) -> None:
-    data = request("again", content="only once")
-    stranger.ask("again", data)
-    first = stranger.peek("again")
-    if is_killed:
-        host.kill()
-    else:
-        host.stop()
-        (stranger.replies / "again.json").unlink()
-    stranger.drop("again", data)
-    host.start()
-    stranger.wait_until_taken("again")
-    assert stranger.peek("again") == first
-    assert stranger.memory_text().count("only once") == 1
-
-
 def test_a_reused_id_with_other_bytes_is_a_conflict(asker: RawSender, member: MakeClient) -> None:
     asker.ask("taken", request("taken", content="first"))
     memory = asker.memory_text()

@@ -49,13 +49,6 @@ def refused(folder: Path, flags: dict[str, Any] | None = None) -> str:
 # ----------------------------------------------------------------------------------------------------------- precedence
 
 
-def test_a_home_without_a_file_has_the_defaults(tmp_path: Path) -> None:
-    loaded = load_settings(tmp_path)
-    assert dict(values(loaded.settings)) == DEFAULTS
-    assert set(loaded.origins.values()) == {"default"}
-    assert list(loaded.origins) == list(DEFAULTS)
-
-
 def test_flags_beat_environment_file_and_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(folder, "[ipc]\nsweep_seconds = 1\nclosed = true\n[turns]\nsteps = 3\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import ContextSection
-from honeybadger_host.context.parts import RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.parts import Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.context.recollections import Recollection, State, fit
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
@@ -135,16 +135,6 @@ def test_each_part_is_there_without_the_others() -> None:
     assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
     assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
     assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
-
-
-def test_an_unserved_file_is_a_row() -> None:
-    problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
-    context = built(replace(FULL, memory=problem))
-    assert "## Remembered Facts" not in context.system
-    assert "You are a badger." in context.system
-    memory = row(context, "## Remembered Facts")
-    assert (memory.state, memory.left_out, memory.tokens) == ("unreadable", "the file", 0)
-    assert memory.why == "it is a link: copy what it points to into its place"
 
 
 WORKING = Inventory(
@@ -318,17 +308,6 @@ def _texts(given_parts: Parts) -> list[str]:
         *(file for _, file in given_parts.global_files),
     ]
     return [file.clean for file in files if isinstance(file, GroupText)]
-
-
-def test_recall_has_a_budget_of_its_own() -> None:
-    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(8)]
-    context = built(parts(recalled=many), 0, 0, recall_budget_tokens=350)
-    recalled = row(context, "Recalled from long-term memory")
-    assert recalled.state == "cut"
-    assert recalled.tokens <= 350
-    assert recalled.left_out == f"{len(context.titled(RECALLED)[0].missing)} of 8 lines"
-    assert "recall.budget_tokens" in (recalled.why or "")
-    assert list(context.titled(RECALLED)[0].missing) == [f"e{number}" for number in range(3, 8)]
 
 
 def one(entry: str, content: str, state: State = "new", category: str = "general") -> Recollection:

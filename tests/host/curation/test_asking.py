@@ -2,32 +2,24 @@
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
-import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_agent.models.model import ModelSaid, OnText, Prompt
-from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.curation.asking import (
     NAMES,
     RULES,
-    Asker,
     Budgets,
     DirectiveName,
-    OverBudget,
     Question,
     built_in,
     read_directive,
 )
 from honeybadger_host.files.home import make_home
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.agent_checks import directives as check
-from honeybadger_host.threads import Threads
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
@@ -46,27 +38,6 @@ def test_a_used_up_budget_stops_its_group_or_kind() -> None:
         assert says in str(budgets.refusal(spent, Spent("2026-12-31", group, kind, left + 1)))
     assert [each[1:] for each in budgets.used(spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
     assert Budgets().refusal(spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
-
-
-def test_a_cost_is_booked_before_and_settled_after(journal: Journal) -> None:
-    booked: list[list[Spent]] = []
-    writer = Threads(1)
-
-    class Watched(ScriptedModel):
-        async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
-            booked.append(journal.spent(spent.day))
-            with pytest.raises(OverBudget, match=r"curation\.groups\.main is 30: it waits until 2"):
-                await asking.ask(Question("main", "dream-2", "dream", "Tidy up.", "Two notes say the same."))
-            return await ScriptedModel.answer(self, prompt, on_text)
-
-    async def opened() -> ScriptedModel:
-        return Watched([ModelSaid("{}", input_tokens=7, output_tokens=2)])
-
-    asking = Asker(journal, lambda: writer, opened, str, Budgets(groups={"main": 30}), max_output_tokens=10)
-    spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 14)
-    anyio.run(asking.ask, QUESTION)
-    assert booked == [[spent]]
-    assert asking.spent_today == [spent._replace(tokens=9)]
 
 
 BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}

@@ -1,6 +1,5 @@
 """A text that a person read, thought about and saved takes no note that came meanwhile."""
 
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,13 +197,6 @@ def test_a_save_into_the_replaced_file_is_merged(world: World) -> None:
         editor.write(held + b"Mine.\n")
     world.look()
     assert world.text == note("a") + note("c") + b"Mine.\n"
-
-
-def test_files_and_folders_are_private(world: World) -> None:
-    world.add("a", "b")
-    assert world.text == note("a") + note("b")
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (world.path, world.path.parent)]
-    assert modes == [0o600, 0o700]
 
 
 def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:

@@ -143,16 +143,6 @@ def test_a_task_starts_moves_on_and_ends(room: Room) -> None:
     assert [item["id"] for item in room.on_disk()["active_tasks"]] == ["task_001"]
 
 
-def test_an_outdated_update_is_a_conflict(room: Room) -> None:
-    version = room.load()["version"]
-    room.say("turns are no conflict")
-    room.change("update_session", expected_version=version, add_facts=["a"])
-    for type_, payload in (("update_session", {"add_facts": ["b"]}), ("delete_session", {})):
-        refusal = room.refused(type_, expected_version=version, **payload)
-        assert (refusal.code, refusal.field) == ("conflict", "payload.expected_version")
-    assert room.load()["version"] in refusal.message
-
-
 def test_a_deleted_document_does_not_come_back(room: Room) -> None:
     nothing = room.change("delete_session")
     assert (nothing["is_deleted"], nothing["log"]) == (False, None)

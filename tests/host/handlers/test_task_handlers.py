@@ -84,17 +84,6 @@ def test_a_cancelled_task_says_who_cancelled_it(room: Room) -> None:
     assert room.change("cancel_task", "ann", task="read-the-news")["why"] == "by ann"
 
 
-def test_another_groups_task_is_none_of_this_group(room: Room) -> None:
-    (room.home / "groups/kitchen/tasks").mkdir(parents=True)
-    (room.home / "groups/kitchen/tasks/read-the-news.json").write_bytes(orjson.dumps(DAILY))
-    for type_ in ("pause_task", "resume_task", "cancel_task", "run_task"):
-        refused = room.refused(type_, task="read-the-news")
-        assert (refused.code, refused.field) == ("not_found", "payload.task")
-        assert "this group has no task read-the-news; it has none" in refused.message
-    assert room.ask("list_tasks")["tasks"] == []
-    assert len(room.ask("list_tasks", "main", "kitchen")["tasks"]) == 1
-
-
 def test_a_requested_run_is_recorded_once(room: Room) -> None:
     room.change("schedule_task", **DAILY)
     assert room.change("run_task", "ann", task="read-the-news")["state"] == "due"

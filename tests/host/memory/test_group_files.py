@@ -210,27 +210,6 @@ def test_no_read_under_load_is_stale_or_torn(folder: Path, writing: Callable[[Wr
     assert wrong == []
 
 
-def test_no_read_is_stale_for_any_way_of_saving(folder: Path, writing: Callable[[Writer], Writer]) -> None:
-    writer = writing(Writer(folder / "MEMORY.md", SAVES, 9))
-    files = files_of(folder, time.time_ns)
-    reads = 0
-    busy: set[str] = set()
-    while reads < 500 or not is_enough(reads, writer):
-        finished = writer.finished
-        try:
-            text = files.memory("main")
-        except FileProblem as problem:  # more often on a busy machine
-            busy.add(problem.message)
-            continue
-        reads += 1
-        begun = writer.begun
-        if finished == begun:  # nobody wrote meanwhile: it must be just this
-            assert text_of(text) == (writer.version(finished).decode() if finished else None)
-        elif text is not None and text.text:  # between removing and making, cutting and filling, there is nothing
-            assert finished <= int(text.text[:8]) <= begun
-    assert all(message.startswith("is being written all the time") for message in busy)
-
-
 def make_link_out(path: Path) -> None:
     (path.parent.parent.parent / "secret.md").write_text("secret")
     path.symlink_to(path.parent.parent.parent / "secret.md")

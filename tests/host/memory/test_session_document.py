@@ -76,13 +76,6 @@ def test_the_seeds_document_is_read_and_written_exactly() -> None:
     assert list(written["active_tasks"][0]) == list(SEED["active_tasks"][0])
 
 
-def test_an_empty_document_has_every_member() -> None:
-    text = dump_document(empty_document("main")).decode()
-    assert list(orjson.loads(text)) == [*SEED, "honeybadger"]
-    assert text.startswith('{\n  "session_id": "main",\n  "system_state": {},\n')
-    assert text.endswith('  "honeybadger": {\n    "turns": 0\n  }\n}\n')
-
-
 def test_what_a_person_added_is_kept_wherever_it_stands() -> None:
     edited = orjson.loads(orjson.dumps(SEED))
     edited["my_note"] = {"see": ["elsewhere"]}

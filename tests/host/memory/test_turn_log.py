@@ -131,14 +131,6 @@ def test_lines_of_any_length_are_read_from_the_end(lengths: list[int], size: int
     assert window.skipped == 0
 
 
-def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    turn_logs.load("main", "nobody")
-    assert turn_logs.window("main", "nobody").turns == ()
-    assert turn_logs.next_number("main", "nobody") == 1
-    assert not (tmp_path / "data").exists()
-
-
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/etc/passwd")], ids=["folder", "link"])
 def test_an_obstacle_in_place_of_a_log_is_named(tmp_path: Path, log_file: Path, make: Callable[[Path], object]) -> None:
     make(log_file)

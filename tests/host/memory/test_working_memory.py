@@ -17,7 +17,6 @@ from honeybadger_host.memory.working_memory import (
     inventory_line,
     parse_own,
     session_folder,
-    span_text,
     working_file,
 )
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -84,13 +83,6 @@ def test_what_is_written_is_read_again(
         parse_own(dump_working(written), "main", "ab", file)
 
 
-def test_an_entry_expires_at_its_time_and_not_before() -> None:
-    short = entry("a")
-    assert not short.is_expired(NOW + FIVE - timedelta(microseconds=1))
-    assert short.is_expired(NOW + FIVE)
-    assert short.remaining(NOW + FIVE * 2) == timedelta(0)
-
-
 @given(st.integers(1, 10**6), st.integers(-(10**7), 10**7))
 def test_a_clock_set_back_at_most_doubles_a_life(ttl: int, later: int) -> None:
     short = entry("a", ttl=timedelta(seconds=ttl))
@@ -111,11 +103,6 @@ def test_the_inventory_is_the_seeds_line_for_line() -> None:
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
         "- draft-email: expires in 2m01s\n"
     )
-
-
-@pytest.mark.parametrize(("seconds", "shown"), [(0.9, "0m00s"), (59.99, "0m59s"), (86_399, "23h59m59s")])
-def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
-    assert span_text(timedelta(seconds=seconds)) == shown
 
 
 @given(names, st.none() | names, st.lists(names, max_size=4))

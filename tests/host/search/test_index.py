@@ -45,23 +45,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.index.close()
 
 
-def test_an_edit_a_move_and_a_removal_are_followed(world: World) -> None:
-    file = world.entry("e1", "The badger lives in Chicago")
-    assert world.find("badger chicago") == ["e1"]
-    world.entry("e1", "The weasel lives in Oslo")
-    assert world.find("badger chicago") == []
-    assert world.find("weasel") == ["e1"]
-    (world.home / "groups/main/memory/pets").mkdir()
-    (world.home / file).rename(world.home / "groups/main/memory/pets/e1.json")
-    world.index.touch(file)
-    world.index.touch("groups/main/memory/pets/e1.json")
-    assert [(found.key, found.category) for found in world.found("weasel")] == [("e1", "pets")]
-    (world.home / "groups/main/memory/pets/e1.json").unlink()
-    world.index.touch("groups/main/memory/pets/e1.json")
-    assert world.find("weasel") == []
-    assert world.index.documents == 0
-
-
 def test_what_nobody_told_of_is_found_after_a_comparison(world: World) -> None:
     assert world.find("badger") == []
     world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)

@@ -1,7 +1,6 @@
 """The file of a group's messages: found by number, from either end, whatever a person or a crash did to its lines."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -53,8 +52,3 @@ def test_messages_read_from_anywhere_equal_a_full_reading(
             newest = read_messages(home, "main", None, most, is_wanted)
             assert list(newest.messages) == [message for message in known if is_wanted(message)][-most:]
             assert newest.after == seq
-
-
-def test_a_group_without_messages_has_none(tmp_path: Path) -> None:
-    assert read_messages(tmp_path, "main", None, 5, anything) == ((), 0)
-    assert read_messages(tmp_path, "main", 7, 5, anything) == ((), 7)
