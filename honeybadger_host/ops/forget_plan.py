@@ -5,7 +5,7 @@ Among them are texts that were derived from those records: by consolidation, com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,13 +103,18 @@ def _rows(journal: Path, group: str) -> Iterator[Row]:
     return map(Row._make, read_rows(journal, query, (group,)))
 
 
-def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> list[Row]:
-    """Return the changes that agents made while they answered the sender or spoke in the session."""
-    if wanted.sender is not None:
-        return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: turn in conversations.said.get(of, ()))
-    if wanted.session is not None:
-        return notes_of_chat(journal, [*_rows(journal, group)], lambda of, turn: of == wanted.session)
-    return []
+def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> Iterator[Row]:
+    """Yield the changes that agents' tools made while they answered the sender or spoke in the session."""
+    if wanted.sender is None and wanted.session is None:
+        return
+    rows = [row for row in _rows(journal, group) if row.kind != "turn"]
+    behind = read_turns_behind(journal, rows)
+    for row in rows:
+        answer = behind.get(row.seq)
+        if answer is None:
+            continue
+        if answer.session == wanted.session or answer.turn - 1 in conversations.said.get(answer.session, ()):
+            yield row
 
 
 def _said_by(row: Row) -> Iterator[str]:
@@ -200,18 +205,6 @@ def derived_of_sender(home: Path, group: str, conversations: Conversations) -> I
             if any(number in conversations.said.get(of, ()) for of, number in quoted or numbers):
                 made = str(operation.get("result") or "").split("\n")
                 yield from (line for line in made if not conversations.is_anothers(session, line))
-
-
-def notes_of_chat(journal: Path, rows: Sequence[Row], is_wanted: Callable[[str, int], bool]) -> list[Row]:
-    """Return the changes that agents' tools made in answers to certain turns.
-
-    Args:
-        rows: changes of the group.
-        is_wanted: (session, number) of the answered turn -> whether to return its changes.
-    """
-    asked = [row for row in rows if row.kind != "turn"]
-    behind = read_turns_behind(journal, asked)
-    return [row for row in asked if row.seq in behind and is_wanted(behind[row.seq].session, behind[row.seq].turn - 1)]
 
 
 def put_into_document(before: bytes, after: bytes) -> list[str]:

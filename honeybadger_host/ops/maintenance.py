@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,6 @@ from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.edits import FILES_AT_ONCE
 from honeybadger_host.journal.opening import damaged_rows, stretches
-from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock, measured, rest_after
 from honeybadger_host.ops.host import Host
@@ -156,16 +155,13 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
     found, are_marks_due = await anyio.to_thread.run_sync(look, limiter=limiter)
     await host.edited_entries.follow(found)
     if most := 2 * len(found) + saves.overtaken:
-        _tell_edits(host, await host.pipeline.commit_edits(partial(host.projections.take_in, found), most))
+        edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
+        for edit in edits:
+            host.memory.files.kept.drop(edit.file)
+        if edits:
+            log.info("edits.recorded", files=len(edits), seq=edits[0].seq)
         are_marks_due = True
     return are_marks_due
-
-
-def _tell_edits(host: Host, edits: Sequence[Row]) -> None:
-    for edit in edits:
-        host.memory.files.kept.drop(edit.file)
-    if edits:
-        log.info("edits.recorded", files=len(edits), seq=edits[0].seq)
 
 
 async def _embed(host: Host) -> None:

@@ -25,8 +25,6 @@ _COUNTERS: Final = (
     ("vanished_requests", "Requests their sender removed before they were read.", "requests.vanished"),
     ("trimmed_replies", "Replies removed because their sender let too many lie.", "limits.replies_trimmed"),
     ("session_compactions", "Session documents brought within their limits.", "compactions"),
-    ("consolidations", "Sessions consolidated.", "curation.consolidations"),
-    ("consolidation_failures", "Consolidations that are tried again.", "curation.failures"),
     ("sweeps", "Looks into all boxes.", "sweeps"),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
@@ -91,12 +89,6 @@ class Metrics(Collector):
         for (type_, outcome), count in sorted(counters.requests.copy().items()):
             requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
         yield requests
-        tokens = CounterMetricFamily(
-            "honeybadger_curation_tokens", "Tokens of models that look after memory.", labels=("kind",)
-        )
-        for kind, count in sorted(status["curation"]["tokens"].items()):
-            tokens.add_metric((kind,), count)
-        yield tokens
         limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
         for limit in get_args(LimitName):
             limited.add_metric((limit,), status["limits"]["refused"].get(limit, 0))

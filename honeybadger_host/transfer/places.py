@@ -32,27 +32,19 @@ class ExportDamaged(HostError):
 
 def place_of(file: str, group: str) -> str | None:
     """Return the place in an export of a file below the home, or None if the file is not the group's."""
-    for place, single in single_files_of(group).items():
-        if file == single:
-            return place
-    for place, folder in folders_of(group).items():
-        if file.startswith(f"{folder}/"):
-            return f"{place}{file[len(folder) :]}"
+    for place, path in (*single_files_of(group).items(), *folders_of(group).items()):
+        if file == path or file.startswith(f"{path}/"):
+            return f"{place}{file[len(path) :]}"
     return None
 
 
 def file_of(place: str, group: str) -> str:
     """Return the path below the home of a place in an export. Raises ExportDamaged if no group has such a place."""
     first, *rest = place.split("/")
-    if any(not is_plain(part) for part in (first, *rest)):
-        raise ExportDamaged(f"{place!r} is not a name in a group")
-    whole = single_files_of(group).get(first) if not rest else None
-    if whole is not None:
-        return whole
-    folder = folders_of(group).get(first)
-    if not rest or folder is None:
-        raise ExportDamaged(f"{place!r} is not a place of a group's")
-    return "/".join((folder, *rest))
+    path = folders_of(group).get(first) if rest else single_files_of(group).get(first)
+    if path is None or not all(map(is_plain, rest)):
+        raise ExportDamaged(f"{place!a} is not a place of a group's")
+    return "/".join((path, *rest))
 
 
 def is_plain(part: str) -> bool:

@@ -15,6 +15,7 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import MAX_NAMED, count_of, listed
+from honeybadger_host import __version__
 from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
@@ -120,31 +121,23 @@ def journal(home: Path) -> Iterator[Finding]:
 
 def settings_of(home: Path) -> Settings:
     """Return the settings of the running host, else those that one would be started with here. Raises SettingsError."""
-    with contextlib.suppress(ValueError, LookupError, TypeError):
-        return Settings.model_validate(_status_of(home)["settings"])
-    return load_settings(home).settings
+    status = _status_of(home)
+    return Settings.model_validate(status["settings"]) if status else load_settings(home).settings
 
 
 def _status_of(home: Path) -> Mapping[str, Any]:
-    """Return the status of the running host; empty: none runs, or it has not written one yet.
-
-    Raises ValueError, LookupError, TypeError: it is damaged.
-    """
-    if not is_served(home) or not (home / STATUS_FILE).exists():
-        return {}
-    said: Mapping[str, Any] = orjson.loads((home / STATUS_FILE).read_bytes())
-    return said if said["pid"] == read_holder(home).pid else {}
+    """Return the status of the running host; empty: none runs, or none of this version has written one yet."""
+    with contextlib.suppress(ValueError, LookupError, TypeError, FileNotFoundError):
+        said: Mapping[str, Any] = orjson.loads((home / STATUS_FILE).read_bytes())
+        if is_served(home) and said["pid"] == read_holder(home).pid and said["version"] == __version__:
+            return said
+    return {}
 
 
 def running(home: Path) -> Iterator[Finding]:
     """Check the status that a running host writes."""
-    try:
-        said = _status_of(home)
-        faults = [*faults_in({part: said[part] for part in said if part not in _LOOKED_AT})]
-    except (ValueError, LookupError, TypeError):
-        yield problem("running", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
-        return
-    yield from faults
+    said = _status_of(home)
+    yield from faults_in({part: said[part] for part in said if part not in _LOOKED_AT})
 
 
 def group_files(home: Path) -> Iterator[Finding]:
