@@ -40,26 +40,21 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     publishing = Failing(host, "metrics.failed")
     proposals = WaitingProposals(host.home)
     looked, look_at = dict[str, Any](), 0.0
-
-    def write(status: dict[str, Any]) -> None:
-        nonlocal looked, look_at
-        if time.monotonic() >= look_at:
-            cost = 0.0
-            with looking.logged():
-                looked, cost = measured(partial(_look, host, proposals))
-            look_at = time.monotonic() + rest_after(cost)
-        status |= looked
-        with writing.logged():
-            write_status(host.home, status)
-        if host.metrics is not None:
-            with publishing.logged():
-                host.metrics.publish(status, host.counters)
-
     while True:
         status = _status(host, watcher)
         if cluster is not None:
             status["cluster"] = cluster()
-        await anyio.to_thread.run_sync(write, status)
+        if time.monotonic() >= look_at:
+            cost = 0.0
+            with looking.logged():
+                looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host, proposals))
+            look_at = time.monotonic() + rest_after(cost)
+        status |= looked
+        with writing.logged():
+            await anyio.to_thread.run_sync(write_status, host.home, status)
+        if host.metrics is not None:
+            with publishing.logged():
+                await anyio.to_thread.run_sync(host.metrics.publish, status, host.counters)
         await anyio.sleep(STATUS_SECONDS)
 
 
