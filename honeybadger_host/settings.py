@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX: Final = "HONEYBADGER_"
 
@@ -366,8 +367,12 @@ class Web(Section):
     port: int = Field(7337, ge=0, le=65_535, description="Port on the loopback; 0: any free port.")
 
 
-class Settings(Section):
-    """All settings. Build it with `configuration.load_settings`."""
+class Settings(BaseSettings):
+    """All settings. Build it with `configuration.load_settings`, which also notes where each value came from."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, enable_decoding=False
+    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
