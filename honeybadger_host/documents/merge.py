@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_host.files.safe_files import BOM
-from honeybadger_host.journal.line_hunks import Hunk, alike, hunks_between, lines_of
+from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
 
 # The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
@@ -246,28 +246,22 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: bytes, saved: bytes) -> bytes:
+def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], saved: bytes) -> bytes:
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
-    one of `candidates`, then the one whose merge takes least out of the newest version, then the first. A value that
-    was reworded is not taken out.
+    one of `candidates`, then the one that has the fewest values that the save lacks, then the first.
 
     Args:
         earlier: further candidates, from before the file was removed the last time.
     """
-    now, mine = (values_in(text) for text in (newest, saved))
+    mine = values_in(saved)
     values = {one: values_in(one) for one in (*candidates, *earlier) if object_in(one) is not None}
     read = mine & reduce(or_, values.values(), Counter())
-    typed = b"".join(value for _, value in mine - read)
-    places = {place for place, _ in mine}
-    gone = {place: value for place, value in now if place not in places}
-    if alike(typed, b"".join(gone.values())):  # each of many values alone would take too long
-        gone = {place: value for place, value in gone.items() if 2 * alike(typed, value) <= len(value)}
 
     def distance(candidate: bytes) -> tuple[int, bool, int]:
         was = values[candidate]
-        return (read - was).total(), candidate not in candidates, len(gone.keys() & {place for place, _ in was})
+        return (read - was).total(), candidate not in candidates, (was - mine).total()
 
     return min(values, key=distance, default=b"")
 
