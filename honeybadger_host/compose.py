@@ -22,7 +22,7 @@ from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
-from honeybadger_host.documents.in_use import Rules
+from honeybadger_host.documents.in_use import DocumentsInUse, Rules
 from honeybadger_host.documents.projections import Documents, Projections
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
@@ -143,11 +143,11 @@ def _put_together(
     def rules_of(file: str) -> Rules | None:
         return memory.sessions.rules if file.startswith(f"{SESSIONS}/") and file.endswith(".json") else None
 
-    unsynced = Unsynced(home)
-    documents = Documents(
-        home, journal, unsynced, group_of=document_group, author_of=name_of, changed=changed, rules=rules_of
+    in_use = DocumentsInUse(
+        home, journal, Unsynced(home), group_of=document_group, author_of=name_of, changed=changed, rules=rules_of
     )
-    projections = Projections(home, documents, unsynced, changed=changed)
+    documents = Documents(in_use)
+    projections = Projections(documents)
     memory = _memory_of(home, settings, journal, projections, opened)
     group_folders = GroupFolders(home)
     changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files, group_folders)

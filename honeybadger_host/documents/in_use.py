@@ -25,6 +25,7 @@ from honeybadger_host.files.safe_files import (
     is_open_for_writing,
     path_in,
 )
+from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import Edit, EditReader, Looked, Seen, digest_of, is_append, is_edit, text_after
 from honeybadger_host.journal.journal import Journal
@@ -165,7 +166,7 @@ class Found(NamedTuple):
     """A file that a person saved or removed.
 
     Args:
-        data: None: it is gone.
+        data: None: it is gone. `text` is what it says, see `DocumentsInUse.as_version`.
         base: version that it was made from.
         newest: the newest version when it was found; `merged` is what the save makes of it.
         begun_save: the beginning of this save that was taken for all of it.
@@ -175,6 +176,7 @@ class Found(NamedTuple):
     signature: Signature | None
     author: str
     data: bytes | None
+    text: bytes
     base: bytes
     newest: bytes
     merged: bytes
@@ -188,19 +190,36 @@ _KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept 
 
 
 class DocumentsInUse:
-    """See `Documents`. Any thread; use the result only while holding `lock`."""
+    """The documents of a home. Any thread; use a document only while holding `lock`.
+
+    Args:
+        group_of: returns the group of a document's file, None when it is not one.
+        author_of: returns whom a file's owner is shown as.
+        changed: called with a file after it was written, or its newest version changed.
+        wall: seconds since the epoch; `clock` is monotonic.
+        rules: returns the rules of a file's kind; None: it has none.
+    """
 
     def __init__(
         self,
         home: Path,
         journal: Journal,
+        unsynced: Unsynced,
+        *,
         group_of: Callable[[str], str | None],
-        clock: Callable[[], float],
-        rules: Callable[[str], Rules | None],
+        author_of: Callable[[int], str],
+        changed: Callable[[str], None] = lambda file: None,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        rules: Callable[[str], Rules | None] = lambda file: None,
     ) -> None:
-        self._home = home
-        self._journal = journal
+        self.home = home
+        self.journal = journal
+        self.unsynced = unsynced
         self.group_of = group_of
+        self.author_of = author_of
+        self.changed = changed
+        self.wall = wall
         self.clock = clock
         self.rules = rules
         self.reader = EditReader(journal.path, journal.rows)
@@ -215,6 +234,10 @@ class DocumentsInUse:
                 self._backlog.setdefault(row.file, []).append(row)
         self._kept_at = time.monotonic()
         self._kept_up_to = 0
+
+    def path_of(self, file: str) -> Path:
+        """Return where a file lies. Raises JournalError if its name leads out of the home."""
+        return path_in(self.home, file)
 
     def covers(self, file: str) -> bool:
         """Return whether a file is a document."""
@@ -283,11 +306,11 @@ class DocumentsInUse:
 
     def is_nothing(self, file: str) -> bool:
         """Return whether a document that is not in use has no version, as far as its file tells; see `load`."""
-        return not (file in self._documents or file in self._backlog or signature_of(f"{self._home}/{file}"))
+        return not (file in self._documents or file in self._backlog or signature_of(f"{self.home}/{file}"))
 
     def _read(self, file: str) -> Document:
         seen = self.reader.seen([file]).get(file)
-        path = path_in(self._home, file)
+        path = self.path_of(file)
         rows = self._backlog.get(file, [])
         if seen is None:
             document = Document(file, Text(), 0, is_there=False, left=None)
@@ -369,7 +392,7 @@ class DocumentsInUse:
         firsts = [one.unkept_seq for one in unkept if one.file not in kept]
         firsts += [rows[0].seq for rows in self._backlog.values()]
         looked_at = min([up_to + 1, *firsts]) - 1
-        self._journal.keep_looked(Looked(seen=seen, gone=gone, up_to=looked_at))
+        self.journal.keep_looked(Looked(seen=seen, gone=gone, up_to=looked_at))
         for document in changed:
             document.unkept_seq = 0
         self._kept_at, self._kept_up_to = time.monotonic(), up_to
@@ -387,7 +410,7 @@ class DocumentsInUse:
 
         Raises WorldFailed, StorageFailed.
         """
-        behind = {row.file for row in self._journal.unprojected()}
+        behind = {row.file for row in self.journal.unprojected()}
         names = [file for file in files if file not in behind]
         for start in range(0, len(names), _MAX_DOCUMENTS):
             some = names[start : start + _MAX_DOCUMENTS]
@@ -398,16 +421,16 @@ class DocumentsInUse:
                     with contextlib.suppress(WorldFailed):
                         adopted += self._adopted(file)
             begun = [(one.file, one.seq + 1, one.text) for one in adopted if one.text is not None]
-            self._journal.keep_looked(Looked(seen=adopted, begun=begun))
+            self.journal.keep_looked(Looked(seen=adopted, begun=begun))
             for one in adopted:
                 self._backlog.pop(one.file, None)
-        self._journal.keep_adopted()
+        self.journal.keep_adopted()
 
     def _adopted(self, file: str) -> list[Seen]:
         """Return a mark for a file without one; None while somebody is saving it."""
-        path = path_in(self._home, file)
+        path = self.path_of(file)
         signature, data = signature_of(path), read_whole(path)
         if data is None or signature is None or is_open_for_writing(path):
             return []
         packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
-        return [Seen(file, self._journal.committed_seq, signature, len(data), digest_of(data), packed)]
+        return [Seen(file, self.journal.committed_seq, signature, len(data), digest_of(data), packed)]

@@ -14,14 +14,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import structlog
 
-from honeybadger_host.documents.in_use import DocumentsInUse, Found, Rules
+from honeybadger_host.documents.in_use import DocumentsInUse, Found
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.errors import WorldFailed
@@ -33,10 +32,8 @@ from honeybadger_host.files.safe_files import (
     read_all,
     remove_leftovers,
 )
-from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, NotesRevised, read_whole, row_offset
 from honeybadger_host.journal.edits import fingerprint_of
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Row
 
 
@@ -46,36 +43,13 @@ class Documents:
     Functions that render or take in are called by the thread that writes the journal; the others by any thread.
 
     Args:
-        group_of: returns the group of a document's file, None when it is not one.
-        author_of: returns whom a file's owner is shown as.
-        changed: called with a file after it was written, or its newest version changed.
-        wall: seconds since the epoch; `clock` is monotonic.
-        rules: returns the rules of a file's kind; None: it has none.
         saves: the class that takes in what people save.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        journal: Journal,
-        unsynced: Unsynced,
-        *,
-        group_of: Callable[[str], str | None],
-        author_of: Callable[[int], str],
-        changed: Callable[[str], None] = lambda file: None,
-        wall: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
-        rules: Callable[[str], Rules | None] = lambda file: None,
-        saves: type[Saves] = Saves,
-    ) -> None:
-        self._home = home
-        self._journal = journal
-        self._changed = changed
-        self.in_use = in_use = DocumentsInUse(home, journal, group_of, clock, rules)
-        self.saves = saves(home, in_use, journal, unsynced, author_of=author_of, changed=changed, wall=wall)
-        overtake = self.saves.overtake
-        self.renderer = Renderer(home, in_use, unsynced, overtake=overtake, changed=changed, wall=wall)
-        self.saves.renderer = self.renderer
+    def __init__(self, in_use: DocumentsInUse, *, saves: type[Saves] = Saves) -> None:
+        self.in_use = in_use
+        self.saves = saves(in_use)
+        self.renderer = self.saves.renderer = Renderer(in_use, self.saves.overtake)
         self.covers = in_use.covers
         self.touch = in_use.touch
         self.current = self.saves.current
@@ -97,7 +71,7 @@ class Documents:
         """
         if self.in_use.get(file) is not None:
             return self.current(file)
-        data = read_whole(path_in(self._home, file))
+        data = read_whole(self.in_use.path_of(file))
         return self.current(file) if data is not None and not self.in_use.may_be_version(file, data) else data
 
     def render(self, file: str) -> None:
@@ -110,7 +84,7 @@ class Documents:
             if document.is_there:
                 document.pending_seq = document.pending_seq or document.seq
                 self.renderer.render(document, is_durable=False)
-        self._changed(file)
+        self.in_use.changed(file)
 
     def expire(self, files: Sequence[str], is_over: Callable[[bytes], bool]) -> int:
         """Remove files whose life is over, and what the journal knows of them; return how many.
@@ -120,7 +94,7 @@ class Documents:
         gone: list[str] = []
         with self.in_use.lock:
             for file in files:
-                path = path_in(self._home, file)
+                path = self.in_use.path_of(file)
                 with contextlib.suppress(OSError, WorldFailed):
                     data = read_whole(path)
                     if data is not None and not self.is_behind(file) and is_over(data):
@@ -128,11 +102,11 @@ class Documents:
                         self.in_use.discard(file)
                         gone.append(file)
             if gone:
-                self._journal.forget_files(gone)
+                self.in_use.journal.forget_files(gone)
         for file in gone:
-            self._changed(file)
+            self.in_use.changed(file)
             with contextlib.suppress(OSError):  # there is something left in it
-                os.rmdir(path_in(self._home, file).parent)
+                os.rmdir(self.in_use.path_of(file).parent)
         return len(gone)
 
     def touch_changed(self) -> None:
@@ -205,23 +179,14 @@ class Projections:
     """The files as the journal says they are. One thread at a time, but for `sync`.
 
     Args:
-        home: files of rows are below it.
-        changed: called with the file after it was written.
+        documents: logs are in their home, and synced as they are.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        documents: Documents,
-        unsynced: Unsynced,
-        *,
-        changed: Callable[[str], None] = lambda file: None,
-    ) -> None:
-        self.home = home
+    def __init__(self, documents: Documents) -> None:
         self.documents = documents
-        self._unsynced = unsynced
-        self.sync = unsynced.sync
-        self._changed = changed
+        self.home = documents.in_use.home
+        self._unsynced = documents.in_use.unsynced
+        self.sync = self._unsynced.sync
         self._pending: defaultdict[str, list[Row]] = defaultdict(list)
         """Log -> changes that are not in it."""
         self._failed: set[str] = set()
@@ -290,7 +255,7 @@ class Projections:
                 self._failed.discard(file)
                 log.info("projection.caught_up", file=file, rows=len(rows))
             del self._pending[file]
-        self._changed(file)
+        self.documents.in_use.changed(file)
 
     def look(self) -> tuple[list[Path], dict[str, int]]:
         """Retry failed writes.

@@ -27,12 +27,10 @@ from honeybadger_host.files.safe_files import (
     is_open_for_writing,
     open_plain,
     open_to_append,
-    path_in,
     read_all,
     sync_folder,
     write_beside,
 )
-from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import WHOLE_KINDS, fingerprint, make_room, read_whole
 from honeybadger_host.journal.edits import is_append
 from honeybadger_host.journal.schema import Row
@@ -62,33 +60,19 @@ class Renderer:
 
     Args:
         overtake: see `Saves.overtake`; told of each file that is written as a whole.
-        changed, wall: see `Documents`.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        in_use: DocumentsInUse,
-        unsynced: Unsynced,
-        *,
-        overtake: Callable[[Document, Row], object],
-        changed: Callable[[str], None],
-        wall: Callable[[], float],
-    ) -> None:
-        self._home = home
+    def __init__(self, in_use: DocumentsInUse, overtake: Callable[[Document, Row], object]) -> None:
         self._in_use = in_use
-        self._unsynced = unsynced
         self._overtake = overtake
-        self._changed = changed
-        self._wall = wall
         self._replaced: list[_Replaced] = []
 
     def check(self, file: str) -> None:
         """See that a file can be written. Raises WorldFailed; nothing was changed but its folders made."""
-        path = path_in(self._home, file)
+        path = self._in_use.path_of(file)
         is_new = signature_of(path) is None
         if is_new and not path.parent.exists():
-            self._unsynced.add_folders(path)
+            self._in_use.unsynced.add_folders(path)
         make_room(path)
         if not is_new and not os.access(path, os.W_OK):
             raise WorldFailed(f"cannot open {path} for writing: Permission denied")
@@ -98,7 +82,7 @@ class Renderer:
     def check_base(self, file: str, base: bytes) -> None:
         """See that a text is the newest version and that nobody saves the file just now. Raises WorldFailed."""
         self.check(file)
-        path = path_in(self._home, file)
+        path = self._in_use.path_of(file)
         with self._in_use.lock:
             document = self._in_use.load(file)
             if bytes(document.text) != base or document.pending_seq or signature_of(path) != document.left:
@@ -126,14 +110,14 @@ class Renderer:
                 document.pending_seq = document.pending_seq or new[0].seq
             added = b"".join(row.data for row in new) if new and document.rendered is None else None
             self.render(document, added, is_durable=not is_json(file))
-        self._changed(file)
+        self._in_use.changed(file)
 
     def is_disturbed(self, document: Document) -> bool:
         """Return whether a file is not as the host left it."""
-        return signature_of(path_in(self._home, document.file)) != document.left
+        return signature_of(self._in_use.path_of(document.file)) != document.left
 
     def is_recent(self, signature: Signature) -> bool:
-        return abs(self._wall() - signature.mtime_ns / 1e9) < _RECENT_SECONDS
+        return abs(self._in_use.wall() - signature.mtime_ns / 1e9) < _RECENT_SECONDS
 
     def render(self, document: Document, added: bytes | None = None, *, is_durable: bool = True) -> bool:
         """Write a document's file; return whether it is as its newest version.
@@ -144,7 +128,7 @@ class Renderer:
             added: bytes to append; None: unknown.
             is_durable: sync it, because the journal alone cannot restore it after a power cut.
         """
-        path = path_in(self._home, document.file)
+        path = self._in_use.path_of(document.file)
         try:
             if self.is_disturbed(document):
                 self._keep_rendered(document, added)
@@ -173,7 +157,7 @@ class Renderer:
             document.has_failed = False
             log.info("projection.caught_up", file=document.file)
         document.rendered, document.pending_seq, document.is_checked = rendered, 0, is_json(document.file)
-        self._unsynced.add(path)
+        self._in_use.unsynced.add(path)
         return True
 
     @staticmethod
@@ -205,7 +189,7 @@ class Renderer:
         """Make the file of a document, unless somebody has just made it. Raises WorldFailed, OSError."""
         if not path.parent.exists():
             make_room(path)
-            self._unsynced.add_folders(path)
+            self._in_use.unsynced.add_folders(path)
         temporary = write_beside(path, data, mode=FILE_MODE, is_durable=is_durable)
         try:
             os.link(temporary, path)
@@ -218,7 +202,7 @@ class Renderer:
         finally:
             temporary.unlink(missing_ok=True)
         document.left = signature_of(path)
-        self._unsynced.add(path.parent)
+        self._in_use.unsynced.add(path.parent)
         return True
 
     def _replace(self, document: Document, path: Path, data: bytes, *, is_durable: bool) -> bool:
@@ -249,7 +233,7 @@ class Renderer:
             if is_durable:
                 sync_folder(path.parent)
             else:
-                self._unsynced.add(path.parent)
+                self._in_use.unsynced.add(path.parent)
             if not is_alone:
                 signature = Signature.of(os.fstat(fd))
                 self._replaced.append(_Replaced(document.file, os.dup(fd), signature, document.on_disk))
@@ -268,16 +252,16 @@ class Renderer:
         in_use = self._in_use
         with in_use.lock, contextlib.suppress(WorldFailed):
             document = in_use.load(file)
-            path = path_in(self._home, file)
+            path = self._in_use.path_of(file)
             left = document.left
             if signature_of(path) != left:
                 in_use.touch(file)
                 return
             if document.pending_seq:
                 if self.render(document):
-                    self._changed(file)
+                    self._in_use.changed(file)
                 return
-            if left is None or document.is_checked or is_young(left, int(self._wall() * 1e9)):
+            if left is None or document.is_checked or is_young(left, int(self._in_use.wall() * 1e9)):
                 return
             if read_whole(path) != bytes(document.text) and signature_of(path) == left:
                 document.rendered, document.left = bytes(document.text), NEVER_SEEN
@@ -296,7 +280,7 @@ class Renderer:
             self._replaced.remove(one)
             with self._in_use.lock:
                 document = self._in_use.load(one.file)
-                target = path_in(self._home, one.file)
+                target = self._in_use.path_of(one.file)
                 if text != one.held and signature_of(target) == document.left and not document.pending_seq:
                     newest = bytes(document.text)
                     document.rendered = document.on_disk
@@ -314,7 +298,7 @@ class Renderer:
         Args:
             rows: oldest first, the newest of the file.
         """
-        path = path_in(self._home, file)
+        path = self._in_use.path_of(file)
         with self._in_use.lock:
             try:
                 document = self._in_use.load(file)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Final
 from weakref import ref
 
@@ -42,10 +41,8 @@ from honeybadger_host.files.safe_files import (
     closing_fd,
     is_open_for_writing,
     open_plain,
-    path_in,
     read_all,
 )
-from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import fingerprint, read_whole
 from honeybadger_host.journal.edits import (
     FILES_AT_ONCE,
@@ -57,7 +54,6 @@ from honeybadger_host.journal.edits import (
     digest_of,
     is_append,
 )
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
 
@@ -76,24 +72,8 @@ class Saves:
 
     renderer: Renderer
 
-    def __init__(
-        self,
-        home: Path,
-        in_use: DocumentsInUse,
-        journal: Journal,
-        unsynced: Unsynced,
-        *,
-        author_of: Callable[[int], str],
-        changed: Callable[[str], None],
-        wall: Callable[[], float],
-    ) -> None:
-        self._home = home
+    def __init__(self, in_use: DocumentsInUse) -> None:
         self._in_use = in_use
-        self._journal = journal
-        self._unsynced = unsynced
-        self._author_of = author_of
-        self._changed = changed
-        self._wall = wall
         self._damaged: set[str] = set()
 
     # -------------------------------------------------------------------------------------------------------- reading
@@ -103,7 +83,7 @@ class Saves:
         in_use = self._in_use
         if in_use.is_nothing(file):
             return None
-        path = path_in(self._home, file)
+        path = self._in_use.path_of(file)
         for _ in range(MAX_ATTEMPTS):
             signature = signature_of(path)
             with in_use.lock:
@@ -147,7 +127,7 @@ class Saves:
         """Return files that were saved as something that is no JSON object; their last good version is served."""
         for file in [*self._damaged]:
             with contextlib.suppress(WorldFailed):
-                data = read_whole(path_in(self._home, file))
+                data = read_whole(self._in_use.path_of(file))
                 if data is None or self._in_use.may_be_version(file, data):
                     self._damaged.discard(file)
         return sorted(self._damaged)
@@ -169,7 +149,7 @@ class Saves:
             try:
                 one = self._look_at(file)
             except (OSError, NotRegular, WorldFailed) as error:
-                if isinstance(error, NotRegular) or not os.path.lexists(path_in(self._home, file)):
+                if isinstance(error, NotRegular) or not os.path.lexists(self._in_use.path_of(file)):
                     in_use.touched.pop(file, None)
                 continue
             if one is not None:
@@ -181,7 +161,7 @@ class Saves:
         now, touched = self._in_use.clock(), self._in_use.touched
         is_recent = is_long = False
         for file, (before, since, first) in [*touched.items()]:
-            signature = signature_of(f"{self._home}/{file}")
+            signature = signature_of(f"{self._in_use.home}/{file}")
             document = self._in_use.get(file)
             if document is not None and signature == document.left:
                 touched.pop(file, None)
@@ -200,16 +180,16 @@ class Saves:
         age = self._in_use.clock() - since
         if signature is None:
             return age
-        return max(age, self._wall() - _stamp_of(signature))
+        return max(age, self._in_use.wall() - _stamp_of(signature))
 
     def _saved_at(self, signature: Signature | None) -> float:
         """Return when a file was saved, in seconds since the epoch; of a removed file the time now."""
-        now = self._wall()
+        now = self._in_use.wall()
         return now if signature is None else min(now, _stamp_of(signature))
 
     def _look_at(self, file: str) -> Found | None:
         """Return a person's save, or None if there is none yet. Raises OSError, NotRegular, WorldFailed."""
-        path, touched = path_in(self._home, file), self._in_use.touched
+        path, touched = self._in_use.path_of(file), self._in_use.touched
         signature = signature_of(path)
         if file not in touched or signature != touched[file][0]:  # see `_is_going_on`
             return None
@@ -237,7 +217,7 @@ class Saves:
         if not self._in_use.may_be_version(file, data):
             self._damaged.add(file)
             return None  # whoever mends it saves it again
-        return self._compare(file, signature, self._author_of(status.st_uid), data)
+        return self._compare(file, signature, self._in_use.author_of(status.st_uid), data)
 
     def _compare(self, file: str, signature: Signature | None, author: str, data: bytes | None) -> Found:
         """Return the version that a save was made from, and the result of merging it into the newest version."""
@@ -246,11 +226,12 @@ class Saves:
             newest, on_disk, begun, seq = bytes(document.text), document.on_disk, document.begun_save, document.seq
             in_file = document.pending_seq - 1 if document.pending_seq else seq
             recent = [SavedText(file, digest_of(saved), 0, saved) for _, saved in document.overtaken]
-        found = Found(file, signature, author or self._author_of(os.geteuid()), data, on_disk, newest, newest)
+        text = on_disk if data == on_disk else self._in_use.as_version(file, data or b"", newest)
+        author = author or self._in_use.author_of(os.geteuid())
+        found = Found(file, signature, author, data, text, on_disk, newest, newest)
         if data == on_disk:
             return found
-        text = self._in_use.as_version(file, data or b"", newest)
-        if begun is not None and begun.is_continued_by(text, newest, self._wall()):
+        if begun is not None and begun.is_continued_by(text, newest, self._in_use.wall()):
             whole = merged_as(file, begun.after, newest, begun.before)  # as if its beginning had not been saved
             merged = merged_as(file, begun.base, whole, text)
             return found._replace(base=begun.base, merged=merged, begun_save=begun)
@@ -289,7 +270,7 @@ class Saves:
         """Take in that a change was decided upon a text that somebody had saved just before."""
         if fingerprint(document.newest) == row.offset:
             return
-        path = path_in(self._home, document.file)
+        path = self._in_use.path_of(document.file)
         with contextlib.suppress(WorldFailed):
             left, data = signature_of(path), read_whole(path)
             read = None if data is None or left is None else self.view(document.file, data, left)
@@ -316,7 +297,7 @@ class Saves:
         begun: list[tuple[str, int, bytes]] = []
         done: list[tuple[Found, Document]] = []
         in_use = self._in_use
-        at = max(self._journal.last_at, int(self._wall() * 1000))
+        at = max(in_use.journal.last_at, int(in_use.wall() * 1000))
 
         def row_of(edit: Edit, file: str, author: str) -> Row:
             group = in_use.group_of(file) or ""
@@ -325,11 +306,11 @@ class Saves:
         with in_use.lock:
             for document in in_use.every():
                 for edit, text in document.overtaken:
-                    edits.append(row_of(edit, document.file, self._author_of(os.geteuid())))
+                    edits.append(row_of(edit, document.file, self._in_use.author_of(os.geteuid())))
                     recent += [SavedText(document.file, digest_of(text), at, text)] if text else []
                 document.overtaken = []
             for found in some:
-                if signature_of(path_in(self._home, found.file)) != found.signature:
+                if signature_of(self._in_use.path_of(found.file)) != found.signature:
                     in_use.touch(found.file)
                     continue
                 document = in_use.load(found.file)
@@ -343,21 +324,20 @@ class Saves:
                         seen.append(in_use.mark_of(taken))
                     else:
                         gone.append(found.file)
-                saved = in_use.as_version(found.file, found.data or b"", bytes(document.text))
                 is_recent = self._saved_at(found.signature) * 1000 > at - KEPT_SAVED_MS
-                if found.data is not None and taken.pending_seq and saved != bytes(taken.text) and is_recent:
+                if found.data is not None and taken.pending_seq and found.text != bytes(taken.text) and is_recent:
                     recent.append(SavedText(found.file, digest_of(found.data), at, found.data))
                 done.append((found, taken))
             if edits or recent:
-                self._journal.keep_looked(Looked(edits, seen, gone, saved=recent, begun=begun))
+                self._in_use.journal.keep_looked(Looked(edits, seen, gone, saved=recent, begun=begun))
             units_of.cache_clear()
             for found, taken in done:
                 in_use.put(taken)
                 if taken.pending_seq:
                     self.renderer.render(taken)
                 else:
-                    self._unsynced.add(path_in(self._home, found.file))
-                self._changed(found.file)
+                    self._in_use.unsynced.add(self._in_use.path_of(found.file))
+                self._in_use.changed(found.file)
         return edits
 
     def _taken(self, document: Document, found: Found) -> Document:
@@ -375,19 +355,17 @@ class Saves:
         if is_same:
             return taken
         taken.unkept_seq, taken.is_written, taken.begun_save = 0, False, None
-        saved = self._in_use.as_version(file, found.data or b"", newest)
-        if found.data is not None and saved != found.base:
+        if found.data is not None and found.text != found.base:
             begun = found.begun_save
             before = newest if begun is None else merged_as(file, begun.after, newest, begun.before)
-            taken.begun_save = BegunSave(self._wall(), saved, found.base, before, merged)
+            taken.begun_save = BegunSave(self._in_use.wall(), found.text, found.base, before, merged)
         return taken
 
     def _edits(self, document: Document, taken: Document, found: Found, first: int) -> list[Edit]:
         """Return the edits of a save; removed unread notes are a separate edit, which can be undone alone."""
         newest, merged = bytes(document.text), bytes(taken.text)
-        saved = self._in_use.as_version(found.file, found.data or b"", newest)
         is_text = found.data is not None and not is_json(found.file)
-        unread = unread_notes(newest, merged, saved) if is_text else []
+        unread = unread_notes(newest, merged, found.text) if is_text else []
         stayed = replace(document, seq=first)
         if unread:
             stayed.text = Text(with_unread(newest, merged, unread))

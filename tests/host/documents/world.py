@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.files.safe_files import BOM
@@ -61,18 +62,17 @@ class World:
     def start(self) -> None:
         self.journal = Journal.open(self.home / "data" / "journal.db")
         self.journal._writer.execute("PRAGMA synchronous = OFF")  # no power is cut here
-        unsynced = Unsynced(self.home)
-        self.documents = Documents(
+        in_use = DocumentsInUse(
             self.home,
             self.journal,
-            unsynced,
+            Unsynced(self.home),
             group_of=document_group,
             author_of=lambda uid: HUMAN,
             wall=self.wall,
             clock=lambda: time.monotonic() + self.passed,
-            saves=self.saves,
         )
-        self.projections = Projections(self.home, self.documents, unsynced)
+        self.documents = Documents(in_use, saves=self.saves)
+        self.projections = Projections(self.documents)
         if not self.journal.has_adopted:
             there = [str(path.relative_to(self.home)) for path in (self.home / "groups").rglob("*.*")]
             self.documents.in_use.adopt([file for file in there if self.documents.covers(file)])

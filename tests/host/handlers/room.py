@@ -13,6 +13,7 @@ import pytest
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
+from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
@@ -66,11 +67,10 @@ class Room:
         """Forget everything that is only in memory."""
         home = self.home
         self.turn_logs = TurnLogs(home, window_turns=50, clock=lambda: self.monotonic)
-        unsynced = Unsynced(home)
-        self.documents = Documents(
+        in_use = DocumentsInUse(
             home,
             self.journal,
-            unsynced,
+            Unsynced(home),
             group_of=document_group,
             author_of=lambda uid: HUMAN,
             wall=lambda: time.time() + self.wall_ahead,
@@ -79,7 +79,8 @@ class Room:
                 self.sessions.rules if file.startswith(f"{SESSIONS}/") and file.endswith(".json") else None
             ),
         )
-        self.projections = Projections(home, self.documents, unsynced)
+        self.documents = Documents(in_use)
+        self.projections = Projections(self.documents)
         if not self.journal.has_adopted:
             self.documents.in_use.adopt(())
         self.working_memory = WorkingMemoryStore(home, self.documents.read)
