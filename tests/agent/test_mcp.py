@@ -92,9 +92,6 @@ async def resource(client: Client, name: str) -> str:
     return contents.text
 
 
-# ---------------------------------------------------------------------------------------------------------- over a pipe
-
-
 async def test_every_tool_answers_over_a_real_pipe(asker: RawSender) -> None:
     known = SyncClient(asker.home, asker.group, "researcher").save_memory("User likes tea", "user-preferences")
     called = set()
@@ -205,9 +202,6 @@ async def test_without_a_home_every_call_says_so(tmp_path: Path) -> None:
         with HostProcess(home) as host:
             host.start()
             assert not (await client.call_tool("save_memory", {"content": "Ann likes chess"})).is_error
-
-
-# ---------------------------------------------------------------------------------------------------------- the process
 
 
 HELLO: dict[str, Any] = {
@@ -336,9 +330,6 @@ def test_without_the_extra_the_command_says_what_to_install(home: Path) -> None:
     ran = run_agent("--source", "import sys; sys.modules['mcp'] = None", "mcp", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
     assert "pip install './honeybadger_agent[mcp]' in" in ran.stderr
-
-
-# ------------------------------------------------------------------------------------------------------------ the table
 
 
 def test_every_tool_is_offered_or_withheld_with_its_result() -> None:

@@ -47,19 +47,6 @@ async def say(asker: RawSender, message: str, *, session: str = "main") -> TurnO
     return outcome
 
 
-async def test_another_session_finds_what_it_should_remember(asker: RawSender) -> None:
-    saved = await say(asker, "Remember that I prefer dark mode for all UIs")
-    assert saved.text == 'I saved this: User said: "I prefer dark mode for all UIs"'
-    assert [answer.call.name for answer in saved.answers] == ["update_memory"]
-    assert '- User said: "I prefer dark mode for all UIs"\n' in asker.memory_text()
-    for question in ("What do I prefer for UIs?", "Which theme do I like for UIs?"):
-        found = await say(asker, question, session=f"s{len(question)}")
-        assert found.text.startswith(
-            'This is what I remember:\n- User said: "I prefer dark mode for all UIs" [MEMORY.md#'
-        )
-        assert found.steps == 2
-
-
 async def test_it_finds_memories_but_not_the_question_itself(asker: RawSender) -> None:
     question = "Where does the gardener keep the ladder?"
     nothing = await say(asker, question)

@@ -116,9 +116,6 @@ async def failure(model: ProviderModel, ears: Ears | None = None) -> ModelFailed
     return failed.value
 
 
-# ------------------------------------------------------------------------------------------------------------- answers
-
-
 async def test_calls_come_as_the_model_wrote_them(protocol: Protocol) -> None:
     said = ModelSaid("Wait.", (NOTE, ToolCall("call_2", "update_memory", '{"content":  "é"}')), 9, 3)
     with served(in_turn(protocol.write(said))) as endpoint, protocol.model(endpoint) as model:
@@ -187,9 +184,6 @@ async def test_an_answer_cut_by_max_tokens_says_so(protocol: Protocol) -> None:
         said = await ask(model, ears=ears)
     assert said.note == "\n(Cut here: the answer was longer than 4096 tokens.)"
     assert "".join(ears.pieces) == said.text == HELLO.text
-
-
-# ------------------------------------------------------------------------------------------------------------ failures
 
 
 @BOTH_PROTOCOLS
@@ -316,9 +310,6 @@ async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
             await failure(model)
     assert endpoint.asked
     assert elsewhere.asked == []
-
-
-# ---------------------------------------------------------------------------------------------- what leaves the machine
 
 
 def test_nothing_is_contacted_but_base_url() -> None:

@@ -234,8 +234,6 @@ class Story:
             thread.start()
         self.progress()
 
-    # ------------------------------------------------------------------------------------------------------- faults
-
     def owner(self) -> int:
         """Return the number of the machine whose host was the last to own the home."""
         epochs = [machine.lines("cluster.owns") for machine in self.cluster.machines]
@@ -531,8 +529,6 @@ class Story:
         if self.rng.random() < 0.5:
             return [self.rng.choice([fault for kind in kinds for fault in kind])]
         return [self.rng.choice(kind) for kind in self.rng.sample(kinds, 2)]
-
-    # -------------------------------------------------------------------------------------------------------- ending
 
     def end(self) -> None:
         """Let the clients come to an end, and look."""

@@ -285,9 +285,6 @@ def test_without_servers_nothing_is_acknowledged(
         lone_owner.append(b"y")
 
 
-# -------------------------------------------------------------------------------------------------------- the journal
-
-
 def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
     with closing(connect(path)) as connection, transaction(connection, path) as writing:
         position = read_kept(writing).position or START

@@ -84,8 +84,6 @@ def asked_of(
     return Work(settings, begin, is_done, check, ask=lambda copy: ask(copy, requests), stride=stride)
 
 
-# --------------------------------------------------------------------------------------------------------------- tasks
-
 HOURS: Final = 3  # runs of one task that are due at the start, all to be made up for; of the other it is one
 _SLOW_CLOCK: Final = f"""
 from datetime import UTC, datetime, timedelta
@@ -134,8 +132,6 @@ def tasks(nursery: Nursery, folder: Path) -> Work:
 
     return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=397, later=250)
 
-
-# ---------------------------------------------------------------------------------------------------------- delegation
 
 SPECIALISTS: Final = {"cook": "a menu", "buyer": "a list"}
 
@@ -197,9 +193,6 @@ def delegation(nursery: Nursery, folder: Path) -> Work:
     return Work(_MANY_ATTEMPTS, begin, is_done, check, write_scripts, stride=397, later=250)
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
-
-
 def pushed(home: Path) -> list[dict[str, Any]]:
     """Return what the program was given; a kill of the host may have cut it off in a line."""
     found = []
@@ -245,8 +238,6 @@ def messages(nursery: Nursery, folder: Path) -> Work:
 
     return Work(settings, begin, is_done, check, stride=61, later=60)
 
-
-# ------------------------------------------------------------------------------------------------------- consolidation
 
 FACT: Final = "I am Ann, and I move to Lisbon on 12 March."
 _CURATED: Final = {
@@ -296,8 +287,6 @@ def consolidation(nursery: Nursery, folder: Path) -> Work:
 
     return Work(CONSOLIDATED, make_talk, is_done, check, write_script, stride=167, later=60)
 
-
-# --------------------------------------------------------------------------------------------------------------- dream
 
 _RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
 _ALWAYS: Final = f"{_RENT[:-1]}, always."
@@ -362,8 +351,6 @@ def dream(nursery: Nursery, folder: Path) -> Work:
 
     return Work(DREAMT, make_sleeper, is_done, check, write_script, stride=227, later=80)
 
-
-# ------------------------------------------------------------------------------------------------------- people's edits
 
 _BEFORE: Final = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
 _AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
@@ -480,8 +467,6 @@ def edited_note(nursery: Nursery, folder: Path) -> Work:
     return edited.work({"e1": asked}, check)
 
 
-# ------------------------------------------------------------------------------------------------------------- forget
-
 SECRET: Final = "the cellar key hangs behind the third barrel"
 FORGETTING: Final = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
 
@@ -541,8 +526,6 @@ def forget(nursery: Nursery, folder: Path) -> Work:
     return asked_of(told, TO_FORGET, FORGETTING, check, stride=331)
 
 
-# ------------------------------------------------------------------------------------------------------- removed notes
-
 _ARCHIVED: Final = re.compile(
     rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 1\n> Archived [\dTZ:-]{20} by operator: change 2 was undone\n"
     rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 3\n> Archived [\dTZ:-]{20} by operator: change 4 was undone\n"
@@ -573,9 +556,6 @@ def removed_notes(nursery: Nursery, folder: Path) -> Work:
         assert all(json.loads(reply_of(home, name) or b"{}")["ok"] for name in requests), where
 
     return asked_of(home, requests, _ONE_BY_ONE, check, stride=61)
-
-
-# ------------------------------------------------------------------------------------------------------------ contexts
 
 
 def contexts(nursery: Nursery, folder: Path) -> Work:

@@ -97,8 +97,6 @@ class Story:
     def log(self, group: str, session: str = SESSION) -> Path:
         return self.home / "data" / "sessions" / group / f"{session}.jsonl"
 
-    # ---------------------------------------------------------------------------------------------------- producers
-
     def drop(self, box: tuple[str, str], kind: Kind, content: str) -> Sent:
         """Publish one request as `Mailbox` does: written, fsynced, renamed."""
         request_id = new_id()
@@ -201,8 +199,6 @@ class Story:
                 mailbox.publish(sent.request_id, sent.data)
             else:
                 self.gone.add(sent.request_id)
-
-    # -------------------------------------------------------------------------------------------------------- check
 
     def check(self, *, is_ordered: bool = True, may_replies_vanish: bool = False) -> Verdict:
         """Compare all files with what was sent.

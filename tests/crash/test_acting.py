@@ -119,8 +119,6 @@ class Life:
             sender.drop(stem, request(stem, "send_message", payload={"content": f"{name} says {number}"}))
             self.sent.append((sender, stem))
 
-    # ------------------------------------------------------------------------------------------------ what is in files
-
     def told(self, group: str) -> list[dict[str, Any]]:
         """Return the messages of a group."""
         path = self.home / f"data/messages/{group}.jsonl"

@@ -84,9 +84,6 @@ def said(home: Path, session: str = "main") -> list[str]:
     return [turn["content"] for turn in turns_of(home, session) if turn["role"] == "user"]
 
 
-# ------------------------------------------------------------------------------------------------------ a conversation
-
-
 def test_an_answer_shows_what_was_stored_and_its_cost(host: HostProcess, home: Path, chat: Open) -> None:
     terminal = chat("--as", "ann")
     terminal.say("Remember that I like tea", "ann>", times=2)  # the answer is over
@@ -195,9 +192,6 @@ def test_typed_lines_return_in_the_next_chat_without_credentials(
     second.wait_for("you>", times=2)
     leave(second)
     assert said(home)[-1] == "good morning"
-
-
-# ------------------------------------------------------------------------------------------------- what may go wrong
 
 
 def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat: Open) -> None:
@@ -323,9 +317,6 @@ def test_without_the_extra_chat_works_and_names_it(host: HostProcess, home: Path
     leave(terminal)
     assert terminal.text.count("pip install") == 1
     assert said(home) == ["remember"]
-
-
-# -------------------------------------------------------------------------------------------------------------- pipes
 
 
 def piped(home: Path, stdin: bytes, *arguments: str, source: str = "") -> subprocess.CompletedProcess[str]:

@@ -138,8 +138,6 @@ def test_a_sender_does_its_honest_work_whatever_its_umask(place: Place) -> None:
     assert notes == [("alice", "alice"), ("bob", "bob")] * len(masks)
 
 
-# ------------------------------------------------------------------------------------------------------------- attempts
-
 # What the owner of a box may do there, and nobody else.
 IN_A_BOX: Final = {
     "list its requests": "os.listdir(box / 'requests')",
@@ -288,9 +286,6 @@ print(json.dumps(results))
 """
 
 
-# -------------------------------------------------------------------------------------------------------- foreign files
-
-
 def _by_a_hard_link(place: Place, theirs: Path) -> None:
     os.link(theirs, place.alice.requests / "x.json")  # as where the kernel does not protect hard links
 
@@ -341,9 +336,6 @@ box = Path({str(place.alice.root)!r})
     run_as(BOB, forge)
     assert_refused(place.alice.reply("f"), "forbidden", says=f"uid {BOB}")
     assert "as Alice" not in place.alice.memory_text()
-
-
-# ------------------------------------------------------------------------------------------------------ odd permissions
 
 
 @BY_EACH_HOST
@@ -397,8 +389,6 @@ def test_a_lost_replies_folder_is_remade_for_its_sender(place: Place) -> None:
     status = place.alice.replies.stat()
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o700)
 
-
-# --------------------------------------------------------------------------------------------------------------- turns
 
 CHATTING: Final = """
 client = SyncClient(home, "main", who)

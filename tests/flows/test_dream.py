@@ -154,8 +154,6 @@ def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, 
     assert host.events("dream.finished") == []
 
 
-# ---------------------------------------------------------------------------------------------------------- a model
-
 RENT = "The rent of the flat is 950 EUR a month, to Mr Glanz."
 ALWAYS = "Always in May: the rent of the flat, 950 EUR a month, is due to Mr Glanz."
 
@@ -277,9 +275,6 @@ def test_a_missed_dream_is_made_once_after_a_restart(make_host: HostFactory, hom
     refused = run_cli("run", "--set", "dream.schedule=sometimes", home=home)  # it may log before it comes to that
     said = "setting dream.schedule: cron line 'sometimes' cannot be read"
     assert (refused.returncode, said in refused.stderr) == (3, True), refused
-
-
-# -------------------------------------------------------------------------------------------------------- preferences
 
 
 def preference(strength: str, *refs: str) -> dict[str, Any]:

@@ -79,31 +79,6 @@ def test_an_edited_note_keeps_its_place_and_history(
     assert stranger.memory_text() == held
 
 
-def test_a_note_is_pinned_and_stays_its_authors(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
-    home, before = stood.home, stranger.memory_text()
-    old = id_of(stood, "called Mimi")
-    pin = {"id": old, "pinned": True}
-    pinned = operator.ask("p1", request("p1", "edit_note", payload=pin))
-    assert stranger.memory_text() == before.replace("called Mimi", "called Mimi (pinned)")
-    hit = SyncClient(home, sender="reader").search_memory("Mimi", scope="notes").hits[0]
-    assert (hit.id, hit.pinned, hit.author) == (pinned["result"]["id"], True, stranger.sender)
-    assert_refused(operator.ask("p2", request("p2", "edit_note", payload=pin)), "conflict")
-    again = operator.ask("p3", request("p3", "edit_note", payload={**pin, "id": hit.id}))
-    assert (again["ok"], again.get("seq")) == (True, None)  # it is: nothing changes
-    blamed = cli_text("blame", "main", "MEMORY.md", home=home)
-    assert "operator" in next(line for line in blamed.splitlines() if "called Mimi" in line)
-    assert stranger.sender in next(line for line in blamed.splitlines() if "has a cat" in line)
-    newest = newest_change(home)
-    assert (newest["seq"], newest["sender"], newest["kind"]) == (pinned["seq"], "operator", "note_edited")
-    assert run_cli("undo", pinned["seq"], home=home).returncode == 0
-    assert stranger.memory_text() == before
-    assert run_cli("undo", newest_change(home)["seq"], home=home).returncode == 0
-    off = operator.ask("p4", request("p4", "edit_note", payload={"id": hit.id, "pinned": False}))
-    assert off["ok"], off
-    assert stranger.memory_text() == before
-    assert id_of(stood, "called Mimi") == old
-
-
 def test_forged_structure_is_escaped_and_a_credential_removed(
     stood: HostProcess, operator: RawSender, stranger: RawSender
 ) -> None:

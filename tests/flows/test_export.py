@@ -239,9 +239,6 @@ def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) 
     assert run_cli("export", "main", "--markdown", "--to", tmp_path / "notes", home=lived).returncode == 1
 
 
-# ------------------------------------------------------------------------------------------------- damaged and hostile
-
-
 def repacked(source: Path, target: Path, change: Callable[[dict[str, bytes]], object], more: Any = ()) -> Path:
     """Pack an export again, after a change of its files, with further members."""
     with tarfile.open(source) as tar:

@@ -87,9 +87,6 @@ def _place(scene: Scene, make: Callable[[Path], object], name: str = "x.json") -
     temporary.rename(scene.mallory.requests / name)
 
 
-# --------------------------------------------------------------------------------------------------------- file objects
-
-
 def _device(path: Path) -> None:
     try:
         os.mknod(path, 0o20666, os.makedev(1, 5))  # /dev/zero
@@ -204,9 +201,6 @@ def test_a_sparse_tebibyte_is_refused_with_its_beginning_kept(scene: Scene) -> N
     (scene.mallory.dead / "x.json").unlink()
 
 
-# ----------------------------------------------------------------------------------------------------------- file names
-
-
 def test_no_name_reaches_a_console_unescaped(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host({"log.format": "console"}).start()
     names = ["\x1b[2J\x1b]0;owned\x07", "x\n2026-01-01T00:00:00Z [info] forged", "x\u202ey", "x\ry"]
@@ -227,9 +221,6 @@ def test_no_name_reaches_a_console_unescaped(make_host: HostFactory, stranger: R
         for line in text.splitlines():
             assert line.isprintable(), line
             assert not line.lstrip().startswith(("forged", "2026-01-01T00:00:00Z [info] forged"))
-
-
-# ---------------------------------------------------------------------------------------------- folders of the attacker
 
 
 def _in_place_of(folder: Path, make: Callable[[Path], None]) -> None:
@@ -281,9 +272,6 @@ def test_replies_swapped_for_a_link_write_nothing_elsewhere(scene: Scene) -> Non
     scene.mallory.replies.unlink()
     scene.mallory.replies.mkdir(exist_ok=True)  # unless the host was first
     assert scene.mallory.reply("y")["ok"] is True
-
-
-# ---------------------------------------------------------------------------------------------------------------- races
 
 
 class Meanwhile:
@@ -386,9 +374,6 @@ def _honest(scene: Scene) -> None:
     assert scene.host.is_running
 
 
-# --------------------------------------------------------------------------------------------------------------- floods
-
-
 def test_a_flood_of_garbage_leaves_others_their_turn(scene: Scene) -> None:
     neighbour = RawSender(scene.host.home, f"{scene.mallory.group}-next", "honest").make()
     neighbour.do("p", "ping")
@@ -411,9 +396,6 @@ def test_a_flood_of_garbage_leaves_others_their_turn(scene: Scene) -> None:
     assert len(list(scene.mallory.replies.glob("*.json"))) == 300
     assert len(os.listdir(scene.mallory.root / "tmp")) == 500
     scene.check()
-
-
-# ----------------------------------------------------------------------------------------------------------- JSON, text
 
 
 @pytest.mark.parametrize("depth", [200, 1000])

@@ -36,9 +36,6 @@ def entries(home: Path) -> dict[str, dict[str, Any]]:
     return {entry["origin_from"]: entry for entry in found}
 
 
-# -------------------------------------------------------------------------------------------------------------- samples
-
-
 def write(folder: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -117,9 +114,6 @@ def project(folder: Path) -> Path:
     lines = "".join(f"{json.dumps(one)}\n" for one in transcript(name))
     fact = "---\nname: port-of-the-server\ndescription: which port\nmetadata:\n  type: project\n---\n\nIt is 8080.\n"
     return write(folder, {f"{name}.jsonl": lines, "memory/MEMORY.md": "- [Port](port.md)\n", "memory/port.md": fact})
-
-
-# -------------------------------------------------------------------------------------------------------------- formats
 
 
 def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: Path) -> None:
@@ -307,9 +301,6 @@ def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
     assert (ada["title"], ada["tags"]) == ("Ada", ["person"])
 
 
-# ------------------------------------------------------------------------------- twice, grown, interrupted, beside life
-
-
 def test_a_second_import_brings_only_what_is_new(home: Path, tmp_path: Path) -> None:
     folder = project(tmp_path / "project")
     write(folder, {"conversations/x.md": "One.\n"})
@@ -384,9 +375,6 @@ def test_an_import_leaves_others_notes_and_costs_no_consolidation(
     assert {json.loads(path.read_text())["turn"] for path in marks.glob("chatgpt-*.json")} == {60}
     host.stop()
     assert not (home / "groups/main/HISTORY.md").exists()
-
-
-# ----------------------------------------------------------------------------------------- damaged, hostile, and secret
 
 
 def test_unreadable_records_are_named_and_others_imported(home: Path, tmp_path: Path) -> None:

@@ -48,9 +48,6 @@ def _fails_to_start(host: HostProcess, code: int, *says: str) -> str:
     return last
 
 
-# ------------------------------------------------------------------------------------------------------------- stopping
-
-
 @pytest.mark.parametrize(("number", "abstract"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
 def test_a_signal_stops_the_host_in_order(
     make_host: HostFactory, client: MakeClient, number: signal.Signals, abstract: bool
@@ -106,9 +103,6 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
     assert os.listdir(stranger.requests) == []
 
 
-# ------------------------------------------------------------------------------------------------------ telling systemd
-
-
 HANGING = """
 import os, time
 from honeybadger_host.spool.spool import Spool
@@ -136,9 +130,6 @@ def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: M
     wait_for(lambda: len(host.notifications.poll()) > heard)
     assert client().ping().protocol == 1
     host.stop()
-
-
-# --------------------------------------------------------------------------------------------------------- not starting
 
 
 def test_a_second_host_hears_who_serves_the_home(host: HostProcess, make_host: HostFactory, client: MakeClient) -> None:
@@ -215,9 +206,6 @@ def test_an_unwritable_home_is_refused_by_place(
         _fails_to_start(host, code, str(home / what))
 
 
-# ---------------------------------------------------------------------------------------------- the operator's commands
-
-
 def test_a_new_home_works_as_the_readme_says(tmp_path: Path) -> None:
     home = tmp_path / "bees"
     made = run_cli("init", home)
@@ -270,16 +258,6 @@ def test_status_tells_what_the_host_does(
     assert orjson.loads(run_cli("status", "--json", home=home).stdout)["running"] is False
 
 
-def test_doctor_finds_nothing_wrong_with_a_served_home(host: HostProcess, client: MakeClient) -> None:
-    client().update_memory("one")
-    findings = {row["check"]: row for row in cli_json("doctor", home=host.home)}
-    assert not [row for row in findings.values() if row["level"] == "problem"]
-    assert f"served by process {host.pid}" in findings["lock"]["message"]
-    assert findings["journal"]["message"].startswith("1 change,")
-    assert findings["boxes"]["message"] == "1 box"
-    assert "dead letters: none" in cli_text("doctor", home=host.home)
-
-
 def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSender) -> None:
     (home / "config" / "honeybadger.toml").write_text("[ipc]\nclozed = true\n")
     stranger.memory.mkdir()
@@ -326,9 +304,6 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
         assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
 
 
-# ---------------------------------------------------------------------------------------------------------- closed mode
-
-
 def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: Path) -> None:
     cli_text("sender", "add", "main", "known", home=home)
     assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
@@ -342,9 +317,6 @@ def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: 
     assert "senders.json" in cli_error("sender", "add", "main", "other", home=home, code=3)
     host.stop()
     _fails_to_start(host, 3, "senders.json")
-
-
-# ---------------------------------------------------------------------------------------------------------- bad outlets
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")

@@ -125,8 +125,6 @@ def test_a_failed_message_leaves_no_trace_and_works_later(
     assert len(said(stranger)) == 2
 
 
-# -------------------------------------------------------------------------------------------------- an end of the host
-
 SLOW = {
     "when": "remember",
     "answers": [
@@ -202,9 +200,6 @@ def test_an_unfinished_turn_continues_after_the_restart(
     assert stranger.memory_text().count("Likes tea") == 1
 
 
-# --------------------------------------------------------------------------------------------------------------- lanes
-
-
 def test_turns_of_a_group_run_in_name_order(make_host: HostFactory, home: Path) -> None:
     (ann, bob) = (RawSender(home, sender=name).make() for name in ("ann", "bob"))
     for number in range(6):
@@ -227,9 +222,6 @@ def test_groups_and_tools_do_not_wait_for_turns(make_host: HostFactory, home: Pa
     assert slow.peek("a1") is None
 
 
-# ----------------------------------------------------------------------------------------------------------- looking on
-
-
 def streamed(sender: RawSender, stem: str) -> str:
     """Return what is in the stream of a turn, empty when there is none."""
     try:
@@ -249,8 +241,6 @@ def test_an_obstacle_at_the_stream_is_not_written_through(asker: RawSender, tmp_
     (asker.replies / "a3.stream").mkdir()
     assert_refused(asker.chat("a3", "hello"), "unavailable", says="a3.stream cannot be made")
 
-
-# ------------------------------------------------------------------------------------------------------------ thinking
 
 THOUGHTFUL = (
     "<think>Sheila must not see SECRETS</think>\n\nYes.\n<internal>SECRETS again</internal>\nNo `<think>`. "
@@ -297,8 +287,6 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(member: MakeClient
         agent.append_turn("assistant", "<think>SECRETS")
     assert agent.load_session().turns == 2
 
-
-# ---------------------------------------------------------------------------------------------------------- taking back
 
 WITHDRAWN_MEANWHILE = """
 import os
@@ -367,8 +355,6 @@ def test_no_turn_begins_without_its_stream(
     assert host.is_running
 
 
-# -------------------------------------------------------------------------------------------------------------- secrets
-
 SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
 
 
@@ -391,9 +377,6 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     assert "The token is" in stranger.memory_text()
     (entry,) = (home / "groups/main/memory").rglob("*.json")
     assert json.loads(entry.read_bytes())["metadata"] == {"password": "[REDACTED:password]"}
-
-
-# --------------------------------------------------------------------------------------------------------------- limits
 
 
 def test_an_endless_model_delays_its_group_for_one_turn(

@@ -46,9 +46,6 @@ def refused(folder: Path, flags: dict[str, Any] | None = None) -> str:
     return str(caught.value)
 
 
-# ----------------------------------------------------------------------------------------------------------- precedence
-
-
 def test_flags_beat_environment_file_and_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(folder, "[ipc]\nsweep_seconds = 1\nclosed = true\n[turns]\nsteps = 3\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")
@@ -105,9 +102,6 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         in_toml = f"{{ {', '.join(f'{key} = {json.dumps(each)}' for key, each in other.items())} }}"
     write(folder, f"[{section}]\n{leaf} = {in_toml}")
     assert value() == other
-
-
-# -------------------------------------------------------------------------------------------------------- unknown names
 
 
 @pytest.mark.parametrize(
@@ -180,9 +174,6 @@ def test_the_removed_english_model_says_what_to_do(folder: Path) -> None:
 def test_an_unknown_flag_suggests_the_nearest(folder: Path, name: str, near: str) -> None:
     message = refused(folder, {name: "1"})
     assert message.startswith(f"--set: there is no setting {name}; did you mean {near}")
-
-
-# --------------------------------------------------------------------------------------------------------- wrong values
 
 
 def test_a_wrong_value_names_setting_file_and_value(folder: Path) -> None:
@@ -273,9 +264,6 @@ def test_a_wrong_message_target_is_refused_with_its_fault(folder: Path, members:
     assert says in refused(folder)
 
 
-# ------------------------------------------------------------------------------------------------------------- the file
-
-
 def test_the_file_of_this_repository_is_the_rendered_one() -> None:
     assert (ROOT / CONFIG_FILE).read_text() == render_toml()
 
@@ -359,9 +347,6 @@ def test_every_setting_that_a_document_names_is_known() -> None:
         named = [name for name in named if not name.endswith((".md", ".json", ".jsonl"))]
         known = {*DEFAULTS, *events, *(REMOVED_SETTINGS if page.name == "CHANGELOG.md" else ())}
         assert [name for name in named if name not in known] == [], page
-
-
-# ------------------------------------------------------------------------------------------------------ the environment
 
 
 def test_what_else_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,9 +97,6 @@ def titles(context: Context) -> list[str]:
     return [line for line in context.system.splitlines() if line.startswith("## ") and "(researcher" not in line]
 
 
-# --------------------------------------------------------------------------------------------------------- the whole
-
-
 def test_everything_stands_in_the_seeds_order() -> None:
     context = built(FULL)
     assert context.system == (
@@ -194,9 +191,6 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
         if attack in line and line not in own:
             before = line.partition(attack)[0]
             assert before.rstrip(" \\").endswith(">"), line
-
-
-# --------------------------------------------------------------------------------------------------------- the budget
 
 
 def test_the_persona_is_never_cut() -> None:

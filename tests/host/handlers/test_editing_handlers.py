@@ -55,13 +55,6 @@ def test_a_name_is_one_that_a_file_could_have(name: str) -> None:
     assert not is_name(name)
 
 
-@pytest.mark.parametrize("name", ["a", ".hidden", "Größe 2.md", "日本語.txt", "a" * 128, "👨‍👩‍👧.md", "100%.md"])
-def test_names_are_for_all_languages(room: Room, name: str) -> None:
-    assert is_name(name)
-    assert save(room, name)["name"] == name
-    assert rows(room, category="docs", name=name) == [("docs", name)]
-
-
 def test_an_edit_changes_only_the_members_it_names(room: Room) -> None:
     saved = room.change("save_memory", content="tea", category="likes", tags=["a"], title="Tea", metadata={"a": 1})
     path = memory(room) / files(room)[0]

@@ -100,9 +100,6 @@ def test_a_malformed_entry_is_reported_and_hides_nothing(room: Room) -> None:
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
-# ----------------------------------------------------------------------------------------------------------- categories
-
-
 def test_categories_are_a_tree_with_counts(room: Room) -> None:
     assert room.ask("list_memory_categories") == {"categories": [], "total": 0}
     for content, category in (("a", "b/c"), ("b", "b/c"), ("c", "b-c"), ("d", "b"), ("e", None)):
@@ -151,9 +148,6 @@ def test_an_obstacle_in_place_of_an_entry_is_unavailable(room: Room, what: str) 
         room.ask("get_memory", id=saved["id"])
 
 
-# ---------------------------------------------------------------------------------------------------------------- texts
-
-
 def test_every_member_of_an_entry_is_cleaned_and_counted(room: Room) -> None:
     token = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     saved = room.change(
@@ -190,9 +184,6 @@ def test_too_much_for_an_entry_is_refused_with_limit(room: Room) -> None:
     assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
-# -------------------------------------------------------------------------------------------------------------- pinned
-
-
 def test_an_entry_stays_pinned_until_somebody_says_otherwise(room: Room) -> None:
     saved = room.change("save_memory", content="x", category="drinks", name="x.md", pinned=True)
     assert saved["pinned"] is True
@@ -203,9 +194,6 @@ def test_an_entry_stays_pinned_until_somebody_says_otherwise(room: Room) -> None
     assert row["pinned"] is True
     assert room.change("edit_memory", id=edited["id"], pinned=False)["pinned"] is False
     assert b"pinned" not in (memory(room) / edited["file"].removeprefix("memory/")).read_bytes()
-
-
-# ----------------------------------------------------------------------------------------------------------------- undo
 
 
 def undo(room: Room, seq: int) -> Any:

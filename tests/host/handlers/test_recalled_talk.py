@@ -108,22 +108,6 @@ def test_a_message_without_a_subject_recalls_nothing(room: Room, message: str) -
     assert "Recalled" not in context["system"]
 
 
-def test_a_question_of_common_words_is_answered(room: Room) -> None:
-    say(room, ("user", "The key lies below the flower pot."), ("user", "Oma comes at three."), session="spring")
-    say(
-        room,
-        ("user", "Item 55 is broken."),
-        *(("user", f"Item {number} is fine.") for number in range(9)),
-        session="may",
-    )
-    for message, turn in (
-        ("Where is the key?", "spring#1"),
-        ("When does Oma come?", "spring#2"),
-        ("tell me about item 55", "may#1"),
-    ):
-        assert recalled(room.ask("get_context", message=message))[0] == turn
-
-
 def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     say(room, *(("caroline", f"The weasel did thing {number} today") for number in range(30)), session="spring")
     assert len(recalled(room.ask("get_context", message="Tell me a weasel joke"))) == 8

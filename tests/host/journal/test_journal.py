@@ -65,9 +65,6 @@ def content(path: Path) -> tuple[list[int], list[int]]:
         connection.close()
 
 
-# -------------------------------------------------------------------------------------------------------------- commits
-
-
 def test_a_batch_with_a_known_receipt_changes_nothing(journal: Journal, path: Path) -> None:
     journal.commit([row(1)], [receipt(1)])
     with pytest.raises(JournalError):
@@ -94,9 +91,6 @@ def test_only_its_owner_reads_it_whatever_the_umask(path: Path) -> None:
     finally:
         os.umask(before)
     assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
-
-
-# ------------------------------------------------------------------------------------------------------------- receipts
 
 
 def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
@@ -148,8 +142,6 @@ def test_receipts_of_imported_entries_stay(journal: Journal, path: Path) -> None
     assert content(path)[1] == list(range(1, 11))
 
 
-# ---------------------------------------------------------------------------------------------------------------- turns
-
 TURN = TurnKey("main", "user", "t1")
 
 
@@ -166,9 +158,6 @@ def test_a_turn_goes_with_its_answer_or_receipt_age(journal: Journal) -> None:
     assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b"{}"])
     journal.prune_receipts(2)
     assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
-
-
-# ---------------------------------------------------------------------------------------------------------- projections
 
 
 def test_a_copy_says_what_was_and_is_true(journal: Journal, path: Path) -> None:
@@ -191,9 +180,6 @@ def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> Non
     again = reopened(path)
     assert [found.seq for found in again.unprojected()] == [2]
     again.close()
-
-
-# --------------------------------------------------------------------------------------------------- refusing to start
 
 
 def refused(path: Path, identity: str | None = None) -> str:
@@ -246,9 +232,6 @@ def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     connection.execute("PRAGMA user_version = 9")
     connection.close()
     assert "has schema 9; this host knows 11 and brings 7 forward" in refused(path)
-
-
-# ------------------------------------------------------------------------------------------------ of an older version
 
 
 @pytest.fixture
@@ -308,9 +291,6 @@ def test_a_folder_or_link_in_its_place_is_refused(path: Path, tmp_path: Path) ->
     Journal.open(tmp_path / "elsewhere.db").close()
     path.symlink_to(tmp_path / "elsewhere.db")
     assert "cannot be opened" in refused(path)
-
-
-# ------------------------------------------------------------------------------------------------ when the world fails
 
 
 def test_a_call_on_a_full_disk_may_be_repeated(journal: Journal, path: Path) -> None:

@@ -99,7 +99,3 @@ def test_any_bytes_are_a_document_or_refused(kind: str, data: bytes) -> None:
     except ValueError:
         return
     assert parse(dump(document)) == document
-
-
-def test_members_that_a_person_added_are_no_fault() -> None:
-    assert parse_working(working(by_hand=True)).data == "x"

@@ -69,18 +69,6 @@ def test_the_rest_of_a_large_file_is_counted(seed: int) -> None:
         assert (got.lstrip(), unread) == (text.removeprefix("\ufeff").lstrip(), {})
 
 
-def test_who_writes_a_lot_crowds_nobody_out() -> None:
-    text = (
-        signed("ann", "tea")
-        + "\n## By hand\nmilk\n"
-        + signed("bot", "x" * 1000) * 100
-        + signed("cat", "y" * 1000) * 100
-    )
-    got, unread = served(f"kept by hand\n{text}".encode(), 20_000)
-    assert {"- tea", "milk", "kept by hand"} <= set(got.splitlines())
-    assert unread == {"bot": 91, "cat": 90}
-
-
 def test_a_growing_large_file_is_served_at_once(tmp_path: Path) -> None:
     path = tmp_path / "groups/main/MEMORY.md"
     path.parent.mkdir(parents=True)

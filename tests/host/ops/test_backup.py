@@ -96,9 +96,6 @@ def tree(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------------------- round trip
-
-
 def test_a_restore_equals_the_packed_home(full_home: Path, tmp_path: Path) -> None:
     archive, copy = tmp_path / "b.tar.gz", tmp_path / "deep/copy"
     before = tree(full_home)
@@ -185,9 +182,6 @@ def test_a_restore_gives_files_back_to_their_owners(full_home: Path, tmp_path: P
             assert (status.st_uid, status.st_gid) == ((4002, 4002) if is_box else host), path
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
-
-
 def test_an_existing_file_is_not_replaced_by_a_backup(full_home: Path, tmp_path: Path) -> None:
     (tmp_path / "b.tar.gz").write_text("yesterday's")
     with pytest.raises(HostError, match="exists and is not replaced"):
@@ -258,9 +252,6 @@ def test_an_exchange_that_fails_halfway_is_taken_back(
     with pytest.raises(HostError, match="Input/output error; nothing was changed"):
         restore(tmp_path / "b.tar.gz", full_home, now=NOW, is_forced=True)
     assert tree(full_home) == before
-
-
-# ----------------------------------------------------------------------------------------------------- damaged, hostile
 
 
 def refused(archive: Path, home: Path, *, says: str | None = None) -> None:
@@ -416,9 +407,6 @@ def test_an_archive_of_a_later_format_is_refused(forger: Forger, tmp_path: Path)
     forger.manifest |= {"format": 2, "version": "9.0.0"}
     with pytest.raises(HostError, match=r"has format 2, this version reads 1: use version 9\.0\.0"):
         restore(forger.write(), tmp_path / "new", now=NOW)
-
-
-# ----------------------------------------------------------------------------------------------------------- full disks
 
 
 @pytest.mark.parametrize("where", ["archive", "journal"])
