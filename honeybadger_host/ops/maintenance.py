@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -104,6 +105,9 @@ async def _index(host: Host) -> None:
                 log.info("index.finished", files=count)
             while await anyio.to_thread.run_sync(index.pack, limiter=limiter):
                 await anyio.lowlevel.checkpoint()
+            if count:  # holes of what indexing freed: with 100,000 entries and as many turns about 10 MiB
+                with contextlib.suppress(AttributeError):  # a C library without it
+                    ctypes.CDLL(None).malloc_trim(0)
         await anyio.sleep(_LOOK_SECONDS)
 
 

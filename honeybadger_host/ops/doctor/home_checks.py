@@ -40,7 +40,8 @@ from honeybadger_host.spool.senders import load_senders
 
 # Folders of a home that may be separate file systems.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
-_MIN_FREE_SHARE: Final = 0.01  # of a file system's space and of its inodes: each request and reply is a file
+_MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
+_MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
 _LOOKED_AT: Final = ("agents", "journal", "large_memories")  # parts of the status whose files are checked, too
 
 
@@ -52,9 +53,9 @@ def disk(home: Path) -> Iterator[Finding]:
             continue
         seen.add(folder.stat().st_dev)
         space = os.statvfs(folder)
-        what = f"{space.f_bavail * space.f_frsize >> 20} MiB and {space.f_favail} inodes free for {folder}"
-        is_full = space.f_bavail < _MIN_FREE_SHARE * space.f_blocks
-        if is_full or space.f_favail < _MIN_FREE_SHARE * space.f_files:
+        free, files = space.f_bavail * space.f_frsize, space.f_favail
+        what = f"{free >> 20} MiB and {files} inodes free for {folder}"
+        if free < _MIN_FREE_BYTES or (space.f_files and files < _MIN_FREE_FILES):  # some file systems count no files
             yield problem("disk", what, "free some space; every request and reply is a file")
         else:
             yield ok("disk", what)
