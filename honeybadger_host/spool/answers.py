@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.handler_kinds import CutShort
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
@@ -18,6 +19,7 @@ from honeybadger_host.spool.inbox import STREAM, OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import QueuedRequest
 from honeybadger_host.spool.spool import Spool
+from honeybadger_host.spool.turn_queue import Withdrawn
 from honeybadger_host.text.redaction import redact_line
 
 log = structlog.get_logger()
@@ -44,13 +46,15 @@ class Answers:
 
     @contextlib.contextmanager
     def refusing(self, request: QueuedRequest) -> Iterator[None]:
-        """Turn an exception of a handler into the answer to its request."""
+        """Turn an exception of a handler into the answer to its request, unless it ends a turn or the host."""
         try:
             yield
         except Refusal as refusal:
             request.refuse(refusal)
         except WorldFailed as error:
             self.refuse_for_world(request, error)
+        except (CutShort, Withdrawn, StorageFailed):
+            raise
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
             self.refuse_for_bug(request, error)
 

@@ -16,7 +16,6 @@ from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
@@ -138,12 +137,9 @@ class Beside:
         """Run one turn, whose lane is taken, and pass it back to the pipeline. If cancelled, it stays in its inbox."""
         with scope:
             try:
-                inbox = request.inbox if request.inbox.is_turns else None
-                asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
-            except Refusal as refusal:
-                request.refuse(refusal)
-            except WorldFailed as error:
-                self._answers.refuse_for_world(request, error)
+                with self._answers.refusing(request):
+                    inbox = request.inbox if request.inbox.is_turns else None
+                    asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
             except CutShort as error:
                 why = f"{error}: it is kept in data/dead/, report it"
                 request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
@@ -152,14 +148,10 @@ class Beside:
                 self._let_go(request)
                 self._wake()
                 return
-            except StorageFailed:
-                raise
             except anyio.get_cancelled_exc_class():
                 log.info("turn.interrupted", **request.named)
                 self._let_go(request)
                 raise
-            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
-                self._answers.refuse_for_bug(request, error)
             request.has_run = True
             self._come_back(request)
 

@@ -236,15 +236,11 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     """Put the request of a dead letter back into its inbox and remove the letter. Raises HostError."""
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
-    if letter.data is None or not REQUEST_ID.fullmatch(stem):
-        raise HostError(f"{letter.name} cannot be tried again: it was not a file, or its name is not a request id")
-    if "owner" in letter.reason:
+    if letter.data is None or letter.reason.keys() & {"owner", "left_out"} or not REQUEST_ID.fullmatch(stem):
         raise HostError(
-            f"{letter.name} cannot be tried again: its file was somebody else's ({letter.reason['owner']}), and would "
-            "become the sender's"
+            f"{letter.name} cannot be tried again: it is no whole request of its sender's own, see `dead show` (its "
+            "file was not read or was somebody else's, only its beginning was kept, or its name is no id)"
         )
-    if "left_out" in letter.reason:
-        raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
     # A request that fails again becomes a letter of the same name at once, so this one goes first. Under another name
     # it stays until the request is there.

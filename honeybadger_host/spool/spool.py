@@ -25,7 +25,7 @@ from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, 
 
 log = structlog.get_logger()
 
-QUANTUM: Final = 16  # requests of a queue in a batch: a quiet sender waits for two such shares beside a flood
+QUANTUM: Final = 8  # requests that a queue gets at least when its turn comes
 
 
 class Spool:
@@ -60,6 +60,12 @@ class Spool:
         self._queues: dict[str, list[tuple[str, int, Inbox]]] = {}
         """Queue -> heap of its listed requests, by name, then by number; the next queue first. No heap is empty."""
         self._numbers = itertools.count()
+        self._left: set[str] = set()
+        """Queues with requests left after the last batch."""
+        self._room = QUANTUM
+        """How many requests those share in the next batch."""
+        self._is_of_new = False
+        """The last batch had requests of other queues only."""
         self._ignored: set[str] = set()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
 
@@ -143,7 +149,8 @@ class Spool:
         for group in self._names_in(self._ipc):
             for sender in self._names_in(f"{self._ipc}/{group}"):
                 path = f"{self._ipc}/{group}/{sender}"
-                if self.senders is not None and not self._is_known(group, sender, agents):
+                is_ours = sender == OPERATOR or sender in agents
+                if self.senders is not None and not is_ours and (group, sender) not in self.senders:
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
                 if sender == OPERATOR:
@@ -157,10 +164,6 @@ class Spool:
                     inbox.uid = uid
                     inboxes[inbox.requests] = inbox
         self.inboxes = inboxes
-
-    def _is_known(self, group: str, sender: str, agents: Container[str]) -> bool:
-        """Return whether a sender is served in closed mode."""
-        return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
     def _list(self, inbox: Inbox, now: float) -> None:
         if inbox.complaint is not None:
@@ -210,26 +213,33 @@ class Spool:
     # -------------------------------------------------------------------------------------------------------- taking
 
     def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
-        """Take up to `most` requests: up to `QUANTUM` of each queue in turn, in order of names.
+        """Take up to `most` requests: of each queue in turn, in order of names.
 
-        A queue whose share does not fit any more is the first in the next batch.
+        A queue whose share does not fit any more is the first in the next batch. While no queue is new, the batches
+        grow: a backlog is served in long ones. Beside it a new queue, such as a quiet sender's, waits for a short one,
+        and every second time has the next one for itself.
 
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
             most_turns: how many turns to take in addition, at most one of each group.
         """
+        queues = [queue for queue in self._queues if queue not in except_groups]
+        turns = [queue for queue in queues if queue.endswith(TURNS_QUEUE)]
+        waiting = [queue for queue in queues if not queue.endswith(TURNS_QUEUE)]
+        new = [queue for queue in waiting if queue not in self._left]
+        is_mixed = 0 < len(new) < len(waiting)
+        self._room = QUANTUM if is_mixed else min(self._room + 1, most)
+        self._is_of_new = is_mixed and not self._is_of_new
+        share = min(most, max(QUANTUM, self._room // max(1, len(waiting))))
         taken: list[tuple[str, Inbox]] = []
-        left, share = most, min(QUANTUM, most)
-        for queue in [*self._queues]:
-            if queue in except_groups:
-                continue
-            if queue.endswith(TURNS_QUEUE):
-                found = self._taken_of(queue, 1) if most_turns else []
-                most_turns -= len(found)
-            else:
-                found = self._taken_of(queue, share) if left >= share else []
-                left -= len(found)
+        for queue in turns[:most_turns]:
+            taken += self._taken_of(queue, 1)
+        left = most
+        for queue in new if self._is_of_new else waiting:
+            found = self._taken_of(queue, share) if left >= share else []
+            left -= len(found)
             taken += found
+        self._left = {*self._queues}
         return taken
 
     def _taken_of(self, queue: str, most: int) -> list[tuple[str, Inbox]]:
