@@ -20,20 +20,15 @@ RETRIES = 2  # of a request to a model that failed before any text came
 _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
-def missing_extra(name: str) -> str | None:
-    """Return the library that a model lacks, and how to install it, or None if none is missing."""
-    if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
-        return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
-    return None
-
-
 def what_is_missing(name: str) -> str | None:
     """Return why no model of this name can answer here, or None if one can."""
     try:
-        split_name(name)
+        kind, _ = split_name(name)
     except ModelFailed as error:
         return str(error)
-    return missing_extra(name)
+    if kind in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
+        return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
+    return None
 
 
 class Models:

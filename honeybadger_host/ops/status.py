@@ -165,12 +165,11 @@ def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
 
 def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
     """Return the inboxes whose replies cannot be written, each with the reason and what waits there."""
-    unanswered: list[str] = []
-    for box in boxes:
-        if box.reply_fault and box.waiting:
-            waits = count_of(len(box.waiting), "request waits", "requests wait")
-            unanswered.append(f"{box.group}/{box.sender}: {box.reply_fault}; {waits}")
-    return unanswered[:MAX_NAMED]
+    unanswered = [box for box in boxes if box.reply_fault and box.waiting][:MAX_NAMED]
+    return [
+        f"{box.group}/{box.sender}: {box.reply_fault}; {count_of(len(box.waiting), 'request waits', 'requests wait')}"
+        for box in unanswered
+    ]
 
 
 def _large_memories(host: Host) -> list[str]:

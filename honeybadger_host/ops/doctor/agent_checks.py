@@ -8,13 +8,12 @@ from pathlib import Path
 
 from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.models import split_name
-from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import agent_files, load_agent
 from honeybadger_host.configuration import model_key
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
 from honeybadger_host.files.home import AGENTS_FOLDER
-from honeybadger_host.models import missing_extra
+from honeybadger_host.models import what_is_missing
 from honeybadger_host.ops.doctor.home_checks import settings_of
 from honeybadger_host.ops.findings import Finding, ok, problem, warning
 from honeybadger_host.settings import Settings
@@ -78,22 +77,15 @@ def _ago(moment: float) -> str:
 
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     what = f"{name} ({wanted_by})"
-    try:
-        kind, rest = split_name(name)
-    except ModelFailed as error:
-        return problem("model", f"{wanted_by}: {error}", "correct the name; see docs/models.md")
-    match kind:
-        case "offline":
-            return ok("model", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")
-        case "scripted":
-            if (home / rest).is_file():
-                return ok("model", what)
-            return problem("model", f"{what}: there is no such file", "correct the name")
-        case "openai" | "anthropic" | "ollama":
-            if (missing := missing_extra(name)) is not None:
-                return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model")
-            is_own = kind == loaded.model.name.partition(":")[0]
-            key, key_name = model_key(kind, is_own=is_own)
-            if not key and kind != "ollama" and not (is_own and loaded.model.base_url):
-                return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
-            return ok("model", f"{what}, which is not asked here")
+    if (missing := what_is_missing(name)) is not None:
+        return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model; see docs/models.md")
+    kind, rest = split_name(name)
+    if kind == "offline":
+        return ok("model", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")
+    if kind == "scripted" and not (home / rest).is_file():
+        return problem("model", f"{what}: there is no such file", "correct the name")
+    is_own = kind == loaded.model.name.partition(":")[0]
+    key, key_name = model_key(kind, is_own=is_own)
+    if kind in ("openai", "anthropic") and not key and not (is_own and loaded.model.base_url):
+        return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
+    return ok("model", f"{what}, which is not asked here")
