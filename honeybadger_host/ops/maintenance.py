@@ -80,8 +80,8 @@ async def _index(host: Host) -> None:
     limiter = anyio.CapacityLimiter(1)
     failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
     compare_at = 0.0
-    with failing.logged():  # before the comparison: the largest group is loaded for its first search
-        await anyio.to_thread.run_sync(index.pack, limiter=limiter)
+    with failing.logged():
+        await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
@@ -91,23 +91,20 @@ async def _index(host: Host) -> None:
             continue
         with failing.logged():
             # new folders are indexed here, so that no search waits for them
-            compare = partial(measured, index.compare_all if is_all else index.compare_told)
-            count, cost = await anyio.to_thread.run_sync(compare, limiter=limiter)
+            cost = await _swept(host, index.compare_all() if is_all else index.compare_told(), limiter)
             if is_all:
                 compare_at = begun + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
+            count = index.waiting
             if count:
                 log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
-            while await anyio.to_thread.run_sync(partial(index.work, is_bulk=is_bulk), limiter=limiter):
-                await anyio.lowlevel.checkpoint()
+            await _swept(host, index.work(is_bulk=is_bulk), limiter)
             if count:
                 log.info("index.finished", files=count)
-            while await anyio.to_thread.run_sync(index.pack, limiter=limiter):
-                await anyio.lowlevel.checkpoint()
-            if count:  # holes of what indexing freed: with 100,000 entries and as many turns about 10 MiB
                 with contextlib.suppress(AttributeError):  # a C library without it
-                    ctypes.CDLL(None).malloc_trim(0)
+                    ctypes.CDLL(None).malloc_trim(0)  # with 100,000 entries and as many turns 10 MiB are given back
+                await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
         await anyio.sleep(_LOOK_SECONDS)
 
 
@@ -134,7 +131,7 @@ async def _record_edits(host: Host) -> None:
 
 
 async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
-    """Go through a sweep on a thread, while nobody searches; return its seconds of processor time."""
+    """Take the steps of a sweep on a thread, while nobody searches; return their seconds of processor time."""
     cost = 0.0
 
     def step() -> tuple[object, float]:

@@ -89,11 +89,6 @@ class Corpora:
                 self._use(group)
             return ask(corpus)
 
-    def load_ahead(self, group: str) -> None:
-        """Load a group's corpus before it is searched, unless another one is in memory. Raises WorldFailed."""
-        if not self.resident_bytes:
-            self.search(group, lambda corpus: (corpus.sums(), corpus.laid()))
-
     def tell(self, group: str, delta: Callable[[], Delta]) -> None:
         """Queue a change of a group for the corpora that hold it."""
         told: Delta | None = None

@@ -2,18 +2,16 @@
 
 `touch` says that a file may have changed; the next search of its group reads it first, so that a group finds
 everything it has saved. Changes from outside (an editor, a sync tool, a run that was killed) are found by comparing
-every file's signature with the one it was indexed with. `work` reads large amounts in batches, while searches are
-answered from the indexed part.
-
-`pack` writes the postings of large groups in the background; `embed` embeds texts when there is an embedder.
+every file's signature with the one it was indexed with. `work` reads large amounts in batches, and writes the postings
+of large groups, while searches are answered from the indexed part. `embed` embeds texts when there is an embedder.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,9 +24,9 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS
-from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
+from honeybadger_host.search.index_db import IN_ONE_QUERY, INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
-from honeybadger_host.search.indexer import IndexWriter, files_in
+from honeybadger_host.search.indexer import IndexWriter
 from honeybadger_host.search.lookups import Found, Lookups
 from honeybadger_host.search.sources import archive_of, files_called, groups_of, source_of
 
@@ -40,19 +38,18 @@ __all__ = ["INDEX_FILE", "Index"]
 
 ResultT = TypeVar("ResultT")
 
-_FILES_AT_ONCE: Final = 512  # files read and written at once: about 50 ms, which a search of the group may have to wait
 # Up to this many changed files are read before a search is answered (0.2 s); more are read in the background.
 _MAX_FILES_NOW: Final = 2000
-# Reads before a search is answered, each of at most `_FILES_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many
-# MiB is read in the background.
+# Reads before a search is answered, each of a batch of files or 256 KiB (50 ms); the rest of a MEMORY.md of many MiB is
+# read in the background.
 _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
 _MAX_COMPARED_NOW: Final = 20_000
-_MAX_FILES_QUICKLY: Final = 32  # files that are read while somebody waits who does not search: 3 ms
 # How long a step of background work, of at most 50 ms, waits for a search: it goes on while many search. With 100,000
 # entries and turns the first search after a start takes 0.37 s (two cores, alternating), without the pause 0.45 to 0.7.
 _MAX_PAUSE_SECONDS: Final = 0.25
 _MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
+_NEXT: Final = "\0"  # between two names of `_Group.backlog`
 
 
 @dataclass(slots=True)
@@ -61,16 +58,15 @@ class _Group:
 
     Args:
         fresh: files to read before the next search is answered.
-        backlog: files to read in the background.
-        later: those after them, see `IndexWriter.changed`.
+        backlog: batches of files to read in the background, the names of each in one text: as 100,000 strings they take
+            14 MiB, and leave holes in the memory.
         is_compared: its files were compared with the index since the start, or since a folder appeared.
         folders: of entries, below the home folder.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     fresh: dict[str, None] = field(default_factory=dict)
-    backlog: dict[str, None] = field(default_factory=dict)
-    later: list[str] = field(default_factory=list)
+    backlog: deque[str] = field(default_factory=deque)
     is_compared: bool = False
     folders: set[str] = field(default_factory=set)
 
@@ -100,8 +96,6 @@ class Index:
         self._groups: dict[str, _Group] = {}
         self._behind: set[str] = set()
         """Groups that may have files to read in the background, or were not compared yet."""
-        self._round: list[str] = []
-        """Groups that `work` has still to come to, the next one last."""
         self._db = IndexFile(path, self._start_over)
         """Its lock is taken after a group's, never before."""
         self._writer = IndexWriter(home, self._db, read_version, extent_of)
@@ -112,8 +106,8 @@ class Index:
         """Set while no search runs, or when the first of several has ended."""
         self._is_free.set()
         self._writer.count()
-        self._unpacked = Counter(self._writer.documents)
-        """Documents by group number that may be in no block."""
+        self._unpacked: Counter[int] = Counter()
+        """Documents by group number that came or went since blocks were last written."""
         if self._vectors is not None:
             self._vectors.find()
 
@@ -159,38 +153,39 @@ class Index:
         """Known folders of entries, below the home folder."""
         return [folder for state in list(self._groups.values()) for folder in list(state.folders)]
 
-    def compare(self, group: str, step: Callable[[], None] = lambda: None) -> int:
-        """Compare a group's files with the index; return how many must be read.
-
-        Args:
-            step: called before each few files.
-        """
+    def compare(self, group: str) -> Iterator[None]:
+        """Compare a group's files with the index, a few in each step."""
         state = self._group(group)
         state.is_compared = True  # a folder that appears from now on resets it
-        changed, state.folders = self._writer.changed(group, step)
-        count = _count(changed)
-        if count <= _MAX_FILES_NOW:
-            state.fresh.update(dict.fromkeys(files_in(changed)))
+        folders: set[str] = set()
+        batches: list[str] = []
+        for files in self._writer.changed(group, folders):
+            if files:
+                batches.append(_NEXT.join(files))
+            yield
+        state.folders = folders
+        if sum(map(_count, batches)) > _MAX_FILES_NOW:
+            state.backlog = deque(batches)  # what waited is among them
         else:
-            state.later = changed  # what waited is among them
+            state.fresh.update(dict.fromkeys(file for batch in batches for file in batch.split(_NEXT)))
         self._behind.add(group)
-        return count
 
-    def compare_all(self) -> int:
-        """Compare all groups; return how many files must be read. The index is rebuilt when its file is gone.
+    def compare_all(self) -> Iterator[None]:
+        """Compare all groups, as `compare`. The index is rebuilt when its file is gone.
 
         Called periodically; also evicts corpora that were not searched since the last call, when memory is full.
         """
         self._corpora.release()
         if self._db.is_gone:
             self._db.rebuild("its file was removed or replaced")
-        names = {*groups_of(self._home), *self._db.groups, *self._groups}
-        return sum(self.compare(name, self.give_way) for name in sorted(names))
+        for name in sorted({*groups_of(self._home), *self._db.groups, *self._groups}):
+            yield from self.compare(name)
 
-    def compare_told(self) -> int:
-        """Compare the groups in which a folder appeared or was watched; return how many files must be read."""
-        behind = [name for name in self._unfinished() if not self._groups[name].is_compared]
-        return sum(self.compare(name, self.give_way) for name in behind)
+    def compare_told(self) -> Iterator[None]:
+        """Compare the groups in which a folder appeared or was watched, as `compare`."""
+        for name in self._unfinished():
+            if not self._groups[name].is_compared:
+                yield from self.compare(name)
 
     @property
     def is_idle(self) -> bool:
@@ -200,8 +195,7 @@ class Index:
     @property
     def waiting(self) -> int:
         """Files to read in the background; others are read before the next search of their group is answered."""
-        states = [self._groups[name] for name in self._unfinished()]
-        return sum(len(state.backlog) + _count(state.later) for state in states)
+        return sum(_count(batch) for name in self._unfinished() for batch in list(self._groups[name].backlog))
 
     def _unfinished(self) -> list[str]:
         """Return the groups that have files to read in the background, or were not compared yet. Any thread."""
@@ -209,65 +203,59 @@ class Index:
         for name in list(self._behind):
             self._behind.discard(name)  # before the look: who changes the group after it adds it again
             state = self._groups[name]
-            if state.backlog or state.later or not state.is_compared:
+            if state.backlog or not state.is_compared:
                 self._behind.add(name)
                 unfinished.append(name)
         return unfinished
 
-    def work(self, *, is_bulk: bool = False) -> bool:
-        """Read a batch of waiting files; return whether there were any. One thread at a time.
+    def work(self, *, is_bulk: bool = False) -> Iterator[None]:
+        """Read the waiting files, a batch in each step, and write the blocks of their documents. One thread at a time.
 
         Args:
             is_bulk: leave out files that the next search reads first, such as one that changes with every request.
+        Raises:
+            WorldFailed: the next call goes on.
         """
-        self.give_way()
-        for is_new_round in (False, True):
-            if is_new_round:  # else ten thousand groups are looked at for each of them
-                groups = list(self._groups.items())
-                self._round = [name for name, state in groups[::-1] if state.backlog or state.later or state.fresh]
-            while self._round:
-                name = self._round[-1]
-                state = self._groups[name]
-                if state.later and not state.backlog:
-                    state.backlog.update(dict.fromkeys(files_in([state.later.pop(0)])))
-                for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
-                    if queue:
-                        with state.lock:
-                            self._read(name, queue)
-                        self._corpora.apply_queued()
-                        return True
-                self._round.pop()
-        return False
+        for name in self._unfinished() if is_bulk else list(self._groups):
+            state = self._groups[name]
+            while state.backlog or (state.fresh and not is_bulk):
+                with state.lock:
+                    if state.backlog:
+                        self._read_backlog(name, state.backlog)
+                    else:
+                        self._read_fresh(name, state.fresh)
+                self._corpora.apply_queued()
+                yield
+                yield from self._pack(self._db.group(name))
+
+    def _pack(self, group: int) -> Iterator[None]:
+        """Write the blocks of a group in which much has changed, one in each step. Raises WorldFailed."""
+        if self._unpacked[group] >= BLOCK_DOCUMENTS:
+            from honeybadger_host.search.blocks import Blocks
+
+            self._unpacked[group] = 0
+            self._db.drop_blocks(BLOCK_DOCUMENTS)
+            while Blocks(self._db, [group]).pack():
+                yield
 
     def read_all(self, group: str) -> None:
         """Index all that a group may read and that is not indexed yet. Raises WorldFailed."""
         for name in (GLOBAL_GROUP, group, archive_of(group)):
-            self.compare(name)
-        while self.work():
+            for _ in self.compare(name):
+                pass
+        for _ in self.work():
             pass
 
     def scrub(self) -> None:
         """Erase from the database what is no longer indexed. Raises WorldFailed."""
         self._db.scrub()
 
-    def pack(self) -> bool:
-        """Write a block of a group with many new documents; return whether there was one. Raises WorldFailed.
-
-        When all are written, the largest of these groups is loaded: its first search after a start need not wait.
-        """
-        self._db.drop_blocks(BLOCK_DOCUMENTS)
-        large = {number: count for number, count in self._unpacked.copy().items() if count >= BLOCK_DOCUMENTS}
-        for number in large:
-            from honeybadger_host.search import ranking  # noqa: F401  a search needs it
-            from honeybadger_host.search.blocks import Blocks
-
-            if Blocks(self._db, [number]).pack():
-                return True
-            del self._unpacked[number]
-        if large:
-            names = {self._db.group(name): name for name in self._db.groups}
-            self._corpora.load_ahead(names[max(large, key=large.__getitem__)])
-        return False
+    def load_ahead(self) -> None:
+        """Load the largest group for its first search, unless it is small or another is loaded. Raises WorldFailed."""
+        documents = self._writer.documents.copy()
+        group = max(documents, key=documents.__getitem__, default=0)
+        if documents[group] >= BLOCK_DOCUMENTS and not self.resident_bytes:
+            self.search(self._db.group_of(self._db.span(group)[0]), _prepare)
 
     def embed(self) -> bool:
         """Embed a few texts that have no vector yet; return whether to go on. Raises WorldFailed."""
@@ -315,23 +303,23 @@ class Index:
         with state.lock:  # also when nothing waits: a batch may be under way
             is_compared = state.is_compared  # the next search compares a folder that appears from here on
             if not is_compared and self._writer.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
-                self.compare(group)
+                for _ in self.compare(group):
+                    pass
                 is_compared = True
             elif not is_compared:  # what was said or noted just before a stop is found at once
-                state.fresh.update(dict.fromkeys(files_in(self._writer.changed_texts(group))))
+                for files in self._writer.changed(group, None):
+                    state.fresh.update(dict.fromkeys(files))
             for _ in range(_MAX_PARTS_NOW):
-                if state.fresh:
-                    self._read(group, state.fresh)
-            return is_compared and not (state.fresh or state.backlog or state.later)
+                self._read_fresh(group, state.fresh)
+            return is_compared and not (state.fresh or state.backlog)
 
     def read_few(self, group: str) -> bool:
         """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
         state = self._group(group)
-        if state.backlog or state.later or len(state.fresh) > _MAX_FILES_QUICKLY:
+        if state.backlog or len(state.fresh) > IN_ONE_QUERY:
             return False
         with state.lock:
-            if state.fresh:
-                self._read(group, state.fresh)
+            self._read_fresh(group, state.fresh)
         return True
 
     def opened(self, group: str, name: str) -> Found | None:
@@ -356,23 +344,37 @@ class Index:
             self._behind.add(name)
         return self._groups[name]
 
-    def _read(self, group: str, queue: dict[str, None]) -> None:
-        """Index a batch of the files in `queue`. The group's lock is held."""
-        files = list(queue)[:_FILES_AT_ONCE]  # copied at once: any thread adds to it at any time
+    def _read_fresh(self, group: str, fresh: dict[str, None]) -> None:
+        """Index a batch of the files to read before a search. The group's lock is held."""
+        files = list(fresh)[:IN_ONE_QUERY]  # copied at once: any thread adds to it at any time
         for file in files:
-            queue.pop(file, None)  # before it is read, so that a `touch` meanwhile queues it again
+            fresh.pop(file, None)  # before it is read, so that a `touch` meanwhile queues it again
+        left: Sequence[str] = files
         try:
-            changes, left = self._writer.take(self._db.group(group), files)
-        except BaseException:
-            queue.update(dict.fromkeys(files))
-            raise
-        queue.update(dict.fromkeys(left))
-        self._unpacked[self._db.group(group)] += len(changes.added)
+            left = self._read(group, files)
+        finally:
+            fresh.update(dict.fromkeys(left))
+
+    def _read_backlog(self, group: str, backlog: deque[str]) -> None:
+        """Index the next batch of the files to read in the background. The group's lock is held."""
+        left = self._read(group, backlog[0].split(_NEXT))
+        backlog.popleft()
+        if left:
+            backlog.appendleft(_NEXT.join(left))
+
+    def _read(self, group: str, files: Sequence[str]) -> Sequence[str]:
+        """Index files; return those that must be read again. The group's lock is held."""
+        if not files:
+            return files
+        number = self._db.group(group)
+        changes, left = self._writer.take(number, files)
+        self._unpacked[number] += len(changes.added) + len(changes.removed)
         added = [each for each in changes.added if not is_store(each.piece.category)]
         if added or changes.removed:
             self._corpora.tell(group, lambda: Delta([each.document() for each in added], changes.removed))
         if self._vectors is not None:
             self._vectors.note((each.number for each in added), changes.removed)
+        return left
 
     def _start_over(self) -> None:
         """Start over: the files are read in the background, or before the next search."""
@@ -385,6 +387,14 @@ class Index:
             self._behind.add(name)
 
 
-def _count(texts: Iterable[str]) -> int:
-    """Return how many files are in some texts, see `IndexWriter.changed`."""
-    return sum(text.count("\0") + 1 for text in texts)
+def _prepare(corpus: Corpus) -> None:
+    """Load and compute what every search of a corpus needs."""
+    from honeybadger_host.search import ranking  # noqa: F401
+
+    corpus.sums()
+    corpus.laid()
+
+
+def _count(batch: str) -> int:
+    """Return how many files are in a batch of a backlog."""
+    return batch.count(_NEXT) + 1

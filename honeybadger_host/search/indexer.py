@@ -354,11 +354,6 @@ def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
     return ((pair, number) for text, number in entries for pair in sketch(text))
 
 
-def files_in(texts: Iterable[str]) -> Iterator[str]:
-    """Return the files in texts that have several each."""
-    return itertools.chain.from_iterable(text.split("\0") for text in texts)
-
-
 class IndexWriter:
     """Writes the index. One thread at a time for each group."""
 
@@ -386,56 +381,29 @@ class IndexWriter:
         self.documents.clear()
         self._grown.clear()
 
-    def changed(self, group: str, step: Callable[[], None]) -> tuple[list[str], set[str]]:
-        """Return a group's files that changed or are gone since they were indexed, and the folders of its entries.
-
-        Paths are below the home folder; many files are one text, see `files_in`: 100,000 names take 14 MiB, and leave
-        holes in the memory.
+    def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
+        """Yield a group's files that changed or are gone since they were indexed, those of a few files in each list.
 
         Args:
-            step: called before each few files.
+            folders: filled with the folders of entries, below the home folder; None leaves out the entries and what is
+                gone, and takes a few ms.
         """
-        least, most = self._db.span(self._db.group(group))
+        span = self._db.span(self._db.group(group))
         counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
-        known, last = self._db.rows(counted, (least, most))[0]
-        folders: set[str] = set()
-        changed, met = self._differing(sources(self._home, group, folders), last, step)
-        if met < known:
-            there = {source.file for source, _ in sources(self._home, group, set())}
-            indexed_files = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", (least, most))
-            changed += [file for (file,) in indexed_files if file not in there]  # one in each text
-        return changed, folders
-
-    def changed_texts(self, group: str) -> list[str]:
-        """Return a group's files that were added or changed since they were indexed, without entries, as `changed`.
-
-        It takes a few ms.
-        """
-        return self._differing(sources(self._home, group, None), -1, lambda: None)[0]
-
-    def _differing(
-        self, looked_at: Iterator[tuple[Source, Signature]], last: int, step: Callable[[], None]
-    ) -> tuple[list[str], int]:
-        """Return the files that are not as they were indexed, and how many of them all have numbers up to `last`.
-
-        The first as in `changed`.
-        """
-        texts: list[str] = []
-        met = 0
+        known, last = self._db.rows(counted, span)[0]
         query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
+        looked_at = sources(self._home, group, folders)
+        met = 0
         while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
-            step()
-            differing: list[str] = []
             indexed = {row[0]: row[1:] for row in self._db.rows_in(query, [source.file for source, _ in some])}
-            for source, signature in some:
-                row = indexed.get(source.file)
-                if row is None or row[1:] != signature:
-                    differing.append(source.file)
-                if row is not None and row[0] <= last:
-                    met += 1
-            if differing:
-                texts.append("\0".join(differing))
-        return texts, met
+            met += sum(1 for number, *_ in indexed.values() if number <= last)
+            yield [source.file for source, signature in some if indexed.get(source.file, ())[1:] != signature]
+        if folders is not None and met < known:
+            there = {source.file for source, _ in sources(self._home, group, set())}
+            rows = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
+            gone = [file for (file,) in rows if file not in there]
+            for start in range(0, len(gone), IN_ONE_QUERY):
+                yield gone[start : start + IN_ONE_QUERY]
 
     def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
         """Index files of a group; return what changed, and which files must be read again."""

@@ -14,6 +14,7 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.search.index import Index
 from tests.host.documents.test_lives import Lives, live
 from tests.host.documents.world import MEMORY, World
+from tests.host.search.indexed import done
 
 LIVES = 100 if os.environ.get("HB_CRASH_LONG") else 6
 
@@ -39,7 +40,7 @@ def shown(text: GroupText | None) -> tuple[object, ...]:
 def indexed(world: World, index: Index) -> list[tuple[str, str]]:
     index.touch(MEMORY)
     while not index.bring_up("main"):
-        index.work()
+        done(index.work())
     return sorted(index._db.rows("SELECT key, text FROM docs"))
 
 

@@ -10,6 +10,7 @@ from honeybadger_agent.wire import is_name
 from honeybadger_host.errors import WorldFailed
 from tests.host.handlers.room import NOW, Room
 from tests.host.handlers.test_entry_handlers import files, memory, put
+from tests.host.search.indexed import done
 
 
 def rows(room: Room, **payload: Any) -> list[tuple[str, str | None]]:
@@ -34,7 +35,7 @@ def test_a_category_has_a_name_once(room: Room) -> None:
 
 def test_a_name_in_a_persons_file_counts(room: Room) -> None:
     put(room, "docs/mine.json", content="by hand", name="plan.md")
-    room.index.compare("main")
+    done(room.index.compare("main"))
     room.ask("list_memory_entries")  # it is indexed now
     assert room.refused("save_memory", content="x", category="docs", name="plan.md").code == "conflict"
     assert room.ask("list_memory_entries", category="docs", name="plan.md")["entries"][0]["id"] == "mine"

@@ -1,5 +1,7 @@
 """A home and its index, for the tests of the index."""
 
+from collections import deque
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +13,11 @@ from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.text.turn import Turn
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+
+
+def done(steps: Iterator[None]) -> None:
+    """Take all steps of a work of the index."""
+    deque(steps, maxlen=0)
 
 
 class Indexed:

@@ -15,6 +15,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.ranking import EVERY, Filters, Hit, search
 from honeybadger_host.text.turn import Turn
+from tests.host.search.indexed import done
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("badger", "honey", "river", "Schokolade", "mountain", "typescript", "蜜獾", "yesterday", "queen", "blue?")
@@ -119,8 +120,8 @@ def test_changes_to_blocks_are_those_to_documents(
     opened.touch(gone)
     before = {question: told(opened, question) for question in (*QUESTIONS, "word50", "ord5")}
     assert before["word50"]
-    while opened.pack():
-        pass
+    opened.touch(gone)
+    done(opened.work())
     assert {question: told(opened, question) for question in before} == before
     again = Index(home, home / INDEX_FILE, max_memory_bytes=1)
     assert {question: told(again, question) for question in before} == before

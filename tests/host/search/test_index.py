@@ -15,7 +15,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
-from tests.host.search.indexed import NOW, Indexed
+from tests.host.search.indexed import NOW, Indexed, done
 
 
 class World(Indexed):
@@ -49,10 +49,10 @@ def test_what_nobody_told_of_is_found_after_a_comparison(world: World) -> None:
     assert world.find("badger") == []
     world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
     assert world.find("badger") == []
-    assert world.index.compare_all() == 1
+    done(world.index.compare_all())
     assert world.find("badger") == ["e1"]
     (world.home / "groups/main/memory/general/e1.json").unlink()
-    world.index.compare_all()
+    done(world.index.compare_all())
     assert world.find("badger") == []
 
 
@@ -63,19 +63,23 @@ def test_two_saves_within_a_time_stamp_are_seen(world: World) -> None:
     with (world.home / file).open("r+b") as same:  # same inode, size and, on a coarse clock, time
         same.write(orjson.dumps({"content": "weasel one"}))
     os.utime(world.home / file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert world.index.compare("main") == 1
+    done(world.index.compare("main"))
     assert world.find("weasel") == ["e1"]
 
 
 def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     world.find("anything")
     world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
-    assert world.index.compare_told() == 0
+    done(world.index.compare_told())
+    assert world.index.folders == []
     world.index.touch_folder("groups/main/memory/animals")
-    assert world.index.compare_told() >= 1  # files this young are looked at once more
-    assert not world.index.work(is_bulk=True)  # one file is left to the search
-    assert world.find("badger") == ["e1"]
+    is_idle = world.index.is_idle
+    done(world.index.compare_told())
+    assert (is_idle, world.index.is_idle) == (False, True)
     assert "groups/main/memory/animals" in world.index.folders
+    done(world.index.work(is_bulk=True))
+    assert world.index.documents == 0  # one file is left to the search
+    assert world.find("badger") == ["e1"]
 
 
 def test_what_was_said_before_a_stop_is_found_before_the_comparison(
@@ -103,15 +107,25 @@ def test_a_large_group_is_loaded_before_its_first_search(world: World, monkeypat
     for number in range(3):
         world.entry(f"e{number}", "weasel")
     world.entry("s1", "weasel", group="small")
-    while world.index.work():
-        pass
+    done(world.index.work())
     assert world.index.resident_bytes == 0
-    while world.index.pack():
-        pass
+    world.index.load_ahead()
     loaded = world.index.resident_bytes
     assert loaded > 0
     assert world.find("weasel") == ["e0", "e1", "e2"]
     assert world.index.resident_bytes == loaded  # it was this group's
+
+
+def test_blocks_are_written_while_files_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("honeybadger_host.search.index.BLOCK_DOCUMENTS", 200)
+    monkeypatch.setattr("honeybadger_host.search.blocks.BLOCK_DOCUMENTS", 200)
+    for number in range(2100):
+        world.put(f"groups/main/memory/general/e{number}.json", b'{"content": "badger"}', touch=False)
+    done(world.index.compare_all())
+    done(world.index.work(is_bulk=True))
+    in_blocks = world.index._db.rows("SELECT sum(last - first + 1) FROM blocks")[0][0]
+    assert in_blocks == 2000  # the first search has less than a block to write
+    assert world.index.search("main", len) == (2100, True)
 
 
 def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
@@ -139,7 +153,7 @@ def test_odd_names_and_deep_folders_hide_nothing(world: World) -> None:
             world.index.touch_folder("groups/main/memory/general")
             assert world.find("badger") == ["good"]
         world.restart()
-        world.index.compare_all()
+        done(world.index.compare_all())
         assert world.find("badger") == ["good"]
         refused = next(line for line in logs if line["event"] == "index.refused")
         assert refused["file"] == "groups/main/memory/general/a/a/a/a/a/a/a/a/deep.json"
@@ -215,7 +229,7 @@ def test_an_index_removed_at_run_time_is_rebuilt(world: World) -> None:
     world.entry("e1", "badger")
     assert world.find("badger") == ["e1"]
     (world.home / INDEX_FILE).unlink()
-    world.index.compare_all()
+    done(world.index.compare_all())
     assert world.find("badger") == ["e1"]
     assert (world.home / INDEX_FILE).exists()
 
@@ -228,8 +242,7 @@ def test_many_new_files_are_read_in_the_background(world: World) -> None:
     world.entry("fresh", "a fresh weasel")
     assert world.index.search("main", len) == (1, False)
     before = world.index.resident_bytes
-    while world.index.work():
-        pass
+    done(world.index.work())
     assert world.index.resident_bytes > before  # what is in memory is told of them without a search
     assert world.index.search("main", len) == (2101, True)
     world.restart()
@@ -264,10 +277,8 @@ import sys
 from pathlib import Path
 from honeybadger_host.search.index import Index
 index = Index(Path(HOME), None, max_memory_bytes=1000)
-index.compare_all()
-while index.work():
-    pass
-assert index.documents == 1 and not index.pack()
+assert [*index.compare_all(), *index.work()] and index.documents == 1
+index.load_ahead()
 before = "numpy" in sys.modules
 assert index.search("main", len) == (1, True)
 print(before, "numpy" in sys.modules)

@@ -10,6 +10,7 @@ from honeybadger_host.search import indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.pieces import Piece, terms_of
+from tests.host.search.indexed import done
 
 FILE = "groups/main/MEMORY.md"
 NOTES = [
@@ -40,7 +41,7 @@ def open_index(home: Path, file: Path | None) -> Index:
 def indexed(index: Index) -> list[tuple[str, str]]:
     """Return (key, text) of every note that is indexed, sorted."""
     while not index.bring_up("main"):
-        index.work()
+        done(index.work())
     return sorted(index._db.rows("SELECT key, text FROM docs WHERE kind = 2 OR kind = 1", ()))
 
 

@@ -17,7 +17,7 @@ from honeybadger_host.settings import Recall
 from honeybadger_host.text.turn import Turn
 from tests.host.hashing import HashEmbedder
 from tests.host.indexes import ledger_of
-from tests.host.search.indexed import NOW, Indexed
+from tests.host.search.indexed import NOW, Indexed, done
 
 
 class World(Indexed):
@@ -29,9 +29,8 @@ class World(Indexed):
 
     def settle(self) -> None:
         """Read and embed all that waits."""
-        self.index.compare_all()
-        while self.index.work():
-            pass
+        done(self.index.compare_all())
+        done(self.index.work())
         while self.index.embed():
             pass
 
