@@ -24,6 +24,8 @@ from honeybadger_host.files.home import make_home
 NOTE = (
     "User prefers dark mode in the editor, and tea without sugar in the afternoon; asked on a call about the release."
 )
+# An installed package has its byte code: without it, importing numpy takes 0.2 s more.
+_AS_INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 @contextmanager
@@ -80,7 +82,7 @@ class Daemon(Process):
                 super().__init__(
                     subprocess.Popen(
                         [sys.executable, "-m", "honeybadger_host", "run", "--home", str(home), *flags],
-                        env={**os.environ, "NOTIFY_SOCKET": str(address)},
+                        env={**_AS_INSTALLED, "NOTIFY_SOCKET": str(address)},
                         stderr=log,
                     )
                 )

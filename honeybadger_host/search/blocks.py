@@ -30,19 +30,17 @@ _BLOCK_TERM_BYTES: Final = 1 << 21  # a block of longer documents ends here: it 
 _ROW: Final = np.dtype(
     [
         ("number", np.int64),
-        ("session", np.int64),  # the number of a turn's log; 0 of other documents
         ("at", np.float64),
         ("length", np.float32),
-        ("author", np.int32),  # this and the next two: places in the block's labels
+        ("session", np.int32),  # this and the next three: places in the block's labels
+        ("author", np.int32),
         ("role", np.int32),
         ("category", np.int32),
         ("kind", np.int8),
     ]
 )
-_COLUMNS: Final = (
-    f"number, CASE kind WHEN {KINDS.index('turn')} THEN source ELSE 0 END, at, length, author, role, category, kind, "
-    "terms"
-)
+_SESSION: Final = f"CASE kind WHEN {KINDS.index('turn')} THEN CAST(source AS TEXT) ELSE '' END"
+_COLUMNS: Final = f"number, {_SESSION}, at, length, author, role, category, kind, terms"
 _WHICH: Final = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
 
 
@@ -70,7 +68,7 @@ class Block(NamedTuple):
 
     Args:
         rows: of the type `_ROW`.
-        labels: authors, roles and categories.
+        labels: authors, roles, categories, and numbers of the logs of its turns.
         postings: rows count from the block's first document; None when they are in the database.
     """
 
@@ -82,12 +80,13 @@ class Block(NamedTuple):
 def block_of(documents: Sequence[tuple[Any, ...]]) -> Block:
     """Return a block of documents, at least one, as the database has them, see `_COLUMNS`."""
     numbers, sessions, at, lengths, authors, roles, categories, kinds, terms = zip(*documents, strict=True)
-    place_of = {label: place for place, label in enumerate(dict.fromkeys(authors + roles + categories))}
+    place_of = {label: place for place, label in enumerate(dict.fromkeys(sessions + authors + roles + categories))}
     rows = np.zeros(len(documents), _ROW)
-    rows["number"], rows["session"], rows["kind"] = numbers, sessions, kinds
+    rows["number"], rows["kind"] = numbers, kinds
     rows["at"] = np.array(at, np.float64)  # None becomes NaN
     rows["length"] = np.maximum(1, lengths)
-    for column, labels in (("author", authors), ("role", roles), ("category", categories)):
+    labelled = (("session", sessions), ("author", authors), ("role", roles), ("category", categories))
+    for column, labels in labelled:
         rows[column] = [place_of[label] for label in labels]
     counts = [len(said) // array("I").itemsize for said in terms]
     postings = _postings(np.frombuffer(b"".join(terms), np.uint32), counts)

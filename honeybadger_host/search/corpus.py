@@ -120,20 +120,19 @@ class Corpus:
 
     def __init__(self, stored: Blocks | None = None) -> None:
         self.labels: dict[str, int] = {}
-        """Author, role or category -> its number, in order of first appearance."""
+        """Author, role, category or session -> its number, in order of first appearance."""
         self.numbers = array("q")
         self.at = array("d")
         self.kinds = array("b")
         self.lengths = array("f")
-        self.session_of = array("i")  # -1 of documents that are not turns
-        self.author_of = array("i")  # this and the next two: in `labels`
+        self.session_of = array("i")  # this and the next three: in `labels`; -1 of documents that are not turns
+        self.author_of = array("i")
         self.role_of = array("i")
         self.category_of = array("i")
         self.is_alive = array("b")
         self.vectors: Vectors | None = None
         """Vectors by row, when texts are embedded."""
         self.has_dead = False
-        self._sessions: dict[str, int] = {}
         self._stored = stored
         self._base_of: dict[int, int] = {}  # the first row of each block, by its first document
         self._loaded_postings: list[Postings] = []
@@ -184,15 +183,13 @@ class Corpus:
             self._base_of[int(rows["number"][0])] = first
         else:
             self._loaded_postings.append(postings._replace(packed=postings.packed + np.uint32(first << TF_BITS)))
-        logs, log_of = np.unique(rows["session"], return_inverse=True)
-        sessions = np.array([_number_of(str(log), self._sessions) if log else -1 for log in logs.tolist()], np.int32)
         labels = np.array([_number_of(label, self.labels) for label in block.labels], np.int32)
         for column, values in (
             (self.numbers, rows["number"]),
             (self.at, rows["at"]),
             (self.kinds, rows["kind"]),
             (self.lengths, rows["length"]),
-            (self.session_of, sessions[log_of]),
+            (self.session_of, np.where(rows["kind"] == TURN, labels[rows["session"]], np.int32(-1))),
             (self.author_of, labels[rows["author"]]),
             (self.role_of, labels[rows["role"]]),
             (self.category_of, labels[rows["category"]]),
@@ -210,7 +207,7 @@ class Corpus:
             self._later_row[document.number] = row
             for term, count in Counter(chain(document.terms, map(tag_mark, document.tags))).items():
                 self._later_postings.setdefault(term, array("I")).append(row << TF_BITS | min(count, TF_MASK))
-            session = _number_of(document.session, self._sessions) if document.kind == "turn" else -1
+            session = _number_of(document.session, self.labels) if document.kind == "turn" else -1
             self._moved.add(session)
             self.numbers.append(document.number)
             self.at.append(document.at)
@@ -276,7 +273,7 @@ class Corpus:
             counts = np.bincount(kinds, alive, len(KINDS)).astype(np.int64)
             averages = np.bincount(kinds, lengths, len(KINDS)) / np.maximum(1, counts)
             turns = np.flatnonzero((sessions >= 0) & alive)
-            words = np.bincount(sessions[turns], lengths[turns], len(self._sessions)).astype(np.float32)
+            words = np.bincount(sessions[turns], lengths[turns], len(self.labels)).astype(np.float32)
             speakers = np.flatnonzero(np.bincount(view(self.author_of, np.int32)[turns]))
             at_least_one: Floats = np.maximum(1, averages).astype(np.float32)
             at = view(self.at, np.float64)

@@ -105,7 +105,6 @@ class Index:
         self._is_free = threading.Event()
         """Set while no search runs, or when the first of several has ended."""
         self._is_free.set()
-        self._writer.count()
         self._unpacked: Counter[int] = Counter()
         """Documents by group number that came or went since blocks were last written."""
         if self._vectors is not None:
@@ -116,7 +115,7 @@ class Index:
 
     @property
     def documents(self) -> int:
-        return self._writer.documents.total()
+        return self._db.documents.total()
 
     @property
     def rebuilds(self) -> int:
@@ -252,7 +251,7 @@ class Index:
 
     def load_ahead(self) -> None:
         """Load the largest group for its first search, unless it is small or another is loaded. Raises WorldFailed."""
-        documents = self._writer.documents.copy()
+        documents = self._db.documents.copy()
         group = max(documents, key=documents.__getitem__, default=0)
         if documents[group] >= BLOCK_DOCUMENTS and not self.resident_bytes:
             self.search(self._db.group_of(self._db.span(group)[0]), _prepare)
@@ -302,7 +301,7 @@ class Index:
         state = self._group(group)
         with state.lock:  # also when nothing waits: a batch may be under way
             is_compared = state.is_compared  # the next search compares a folder that appears from here on
-            if not is_compared and self._writer.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
+            if not is_compared and self._db.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
                 for _ in self.compare(group):
                     pass
                 is_compared = True

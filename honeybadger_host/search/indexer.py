@@ -370,15 +370,8 @@ class IndexWriter:
         self._extent_of = extent_of
         self._grown: dict[str, Grown] = {}
         """Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know."""
-        self.documents: Counter[int] = Counter()
-        """Updates by group number."""
-
-    def count(self) -> None:
-        count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
-        self.documents = Counter(dict(self._db.rows(count)))
 
     def forget(self) -> None:
-        self.documents.clear()
         self._grown.clear()
 
     def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
@@ -450,7 +443,9 @@ class IndexWriter:
             with self._db.transaction() as db:
                 packed = self._db.packed(db, [[*each.terms, *map(tag_mark, each.piece.tags)] for each in changes.added])
                 db.executemany("DELETE FROM sketches WHERE pair = ? AND doc = ?", _sketched(removed))
-                db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
+                removed_rows = [(number,) for number in changes.removed]
+                more = len(changes.added) - db.executemany("DELETE FROM docs WHERE number = ?", removed_rows).rowcount
+                db.execute("UPDATE groups SET documents = documents + ? WHERE number = ?", (more, group))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
                 entries = (
@@ -459,7 +454,7 @@ class IndexWriter:
                 # in order: neighbours are on one page of the table, which is written once
                 db.executemany("INSERT INTO sketches VALUES (?, ?)", sorted(_sketched(entries)))
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)", changes.sources)
-            self.documents[group] += len(changes.added) - len(changes.removed)
+            self._db.documents[group] += more
             return True
 
         return self._db.guarded(write)

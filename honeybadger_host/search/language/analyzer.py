@@ -21,6 +21,7 @@ from typing import Final
 
 import Stemmer
 
+from honeybadger_host.search.language.dates import without_days
 from honeybadger_host.text.labels import folded
 
 ANALYZER_VERSION: Final = 8  # raised whenever the terms of any text change: an index of another version is rebuilt
@@ -216,7 +217,7 @@ def analyse_query(text: str) -> Query:
     """Return a question's terms; stop words are left out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
     language = _language(normal)
-    normal = _ASKING.sub(" ", normal)
+    normal = _ASKING.sub(" ", without_days(normal))
     stop = _ASKED_IN[language]
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
