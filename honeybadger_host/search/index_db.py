@@ -25,15 +25,14 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import FILE_MODE, identity_of
-from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 15
-VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
+# Raised whenever the schema, or the terms of any text, change: an index of another version is rebuilt.
+VERSION: Final = 16
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
 CREATE TABLE groups (

@@ -24,8 +24,6 @@ import Stemmer
 from honeybadger_host.search.language.dates import without_days
 from honeybadger_host.text.labels import folded
 
-ANALYZER_VERSION: Final = 8  # raised whenever the terms of any text change: an index of another version is rebuilt
-
 
 def read_words(package: str, name: str) -> dict[str, list[str]]:
     """Return key -> words of a file of a package."""
