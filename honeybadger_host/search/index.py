@@ -61,6 +61,7 @@ class _Group:
         backlog: batches of files to read in the background, the names of each in one text: as 100,000 strings they take
             14 MiB, and leave holes in the memory.
         is_compared: its files were compared with the index since the start, or since a folder appeared.
+        comparison: the newest that was begun; None after a folder appeared.
         folders: of entries, below the home folder.
     """
 
@@ -68,6 +69,7 @@ class _Group:
     fresh: dict[str, None] = field(default_factory=dict)
     backlog: deque[str] = field(default_factory=deque)
     is_compared: bool = False
+    comparison: object = None
     folders: set[str] = field(default_factory=set)
 
 
@@ -144,8 +146,7 @@ class Index:
         match folder.rstrip("/").split("/"):
             case ["groups", group, *rest]:
                 name = archive_of(group) if rest[:1] == ["archive"] else group
-                self._group(name).is_compared = False
-                self._behind.add(name)
+                self._not_compared(name)
 
     @property
     def folders(self) -> list[str]:
@@ -155,7 +156,7 @@ class Index:
     def compare(self, group: str) -> Iterator[None]:
         """Compare a group's files with the index, a few in each step."""
         state = self._group(group)
-        state.is_compared = True  # a folder that appears from now on resets it
+        comparison = state.comparison = object()
         folders: set[str] = set()
         batches: list[str] = []
         for files in self._writer.changed(group, folders):
@@ -167,6 +168,8 @@ class Index:
             state.backlog = deque(batches)  # what waited is among them
         else:
             state.fresh.update(dict.fromkeys(file for batch in batches for file in batch.split(_NEXT)))
+        if state.comparison is comparison:  # else a folder appeared meanwhile, or another comparison began
+            state.is_compared = True
         self._behind.add(group)
 
     def compare_all(self) -> Iterator[None]:
@@ -343,6 +346,13 @@ class Index:
             self._behind.add(name)
         return self._groups[name]
 
+    def _not_compared(self, group: str) -> None:
+        """Note that a group's files are to be compared with the index, once more if they are being compared."""
+        state = self._group(group)
+        state.comparison = None
+        state.is_compared = False
+        self._behind.add(group)
+
     def _read_fresh(self, group: str, fresh: dict[str, None]) -> None:
         """Index a batch of the files to read before a search. The group's lock is held."""
         files = list(fresh)[:IN_ONE_QUERY]  # copied at once: any thread adds to it at any time
@@ -381,9 +391,8 @@ class Index:
         self._unpacked.clear()
         if self._vectors is not None:
             self._vectors.forget()
-        for name, state in list(self._groups.items()):
-            state.is_compared = False
-            self._behind.add(name)
+        for name in list(self._groups):
+            self._not_compared(name)
 
 
 def _prepare(corpus: Corpus) -> None:

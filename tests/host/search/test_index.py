@@ -82,6 +82,17 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert world.find("badger") == ["e1"]
 
 
+def test_a_search_during_a_comparison_knows_what_it_would_find(world: World) -> None:
+    world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
+    steps = world.index.compare_all()
+    next(steps)
+    assert world.find("badger") == ["e1"]
+    world.put("groups/main/memory/animals/e2.json", b'{"content": "badger"}', touch=False)
+    world.index.touch_folder("groups/main/memory/animals")
+    done(steps)
+    assert world.find("badger") == ["e1", "e2"]
+
+
 def test_what_was_said_before_a_stop_is_found_before_the_comparison(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
