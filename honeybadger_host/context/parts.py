@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final, TypeAlias
@@ -148,7 +148,7 @@ def _file(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> Part:
 
 def _without(part: Part, what: str) -> Part:
     """Return a part that has no room, with the reason."""
-    return replace(part, text="", tokens=0, state="left_out", left_out=what, why=NO_ROOM)
+    return part._replace(text="", tokens=0, state="left_out", left_out=what, why=NO_ROOM)
 
 
 # --------------------------------------------------------------------------------------------------------------- notes
@@ -166,20 +166,19 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         made = loaded.newest_notes(room)
         tokens = loaded.tokens_of(made.text)
         if not (made.left_out or made.is_shortened or made.has_lost_text):
-            return replace(part, text=made.text, tokens=tokens, why=made.why_together)
+            return part._replace(text=made.text, tokens=tokens, why=made.why_together)
         why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
         if loaded.unread:
             why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
-        return replace(part, text=made.text, tokens=tokens, state="cut", left_out=_left_out(made), why=_also(why, made))
+        return part._replace(text=made.text, tokens=tokens, state="cut", left_out=_left_out(made), why=_also(why, made))
 
     if loaded.unread is None:
         if 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # it is always cut
-            return replace(part, fit=cut)
+            return part._replace(fit=cut)
         whole = loaded.notes.whole
-        return replace(part, text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why, fit=cut)
+        return part._replace(text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why, fit=cut)
     served = all_notes(loaded.notes, loaded.unread)
-    return replace(
-        part,
+    return part._replace(
         text=served.text,
         tokens=loaded.tokens_of(served.text),
         state="cut",
@@ -216,9 +215,9 @@ def _summary(source: str, loaded: Loaded) -> Part:
             return _without(part, "the file")
         why = f"the file has {tokens} tokens, its share of context.budget_tokens is {room}"
         text = loaded.beginning(room)
-        return replace(part, text=text, tokens=loaded.tokens_of(text), state="cut", left_out="its end", why=why)
+        return part._replace(text=text, tokens=loaded.tokens_of(text), state="cut", left_out="its end", why=why)
 
-    return replace(part, text=loaded.set_apart, tokens=tokens, fit=cut)
+    return part._replace(text=loaded.set_apart, tokens=tokens, fit=cut)
 
 
 # -------------------------------------------------------------------------------------------------------------- recall
@@ -236,19 +235,18 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
         fitted = fit(unsaid, min(room, most))
         wanted = {one.id for one in (*first.kept, *fitted.kept)}
         missing = [one.id for one in fitted.left_out if one.id in wanted or one.kind == "entry"]
-        told = replace(part, missing=missing, recalled=fitted.kept)
+        told = part._replace(missing=missing, recalled=fitted.kept)
         if not fitted.left_out:
             why = None if fitted.kept else "other parts already have all that matches the message"
-            return replace(told, text=fitted.text, state="whole" if fitted.kept else "absent", why=why)
-        return replace(
-            told,
+            return told._replace(text=fitted.text, state="whole" if fitted.kept else "absent", why=why)
+        return told._replace(
             text=fitted.text,
             state="cut" if fitted.text else "left_out",
             left_out=f"{len(fitted.left_out)} of {len(fitted.left_out) + len(fitted.kept)} lines",
             why=f"{min(room, most)} tokens are its share of context.budget_tokens, or recall.budget_tokens",
         )
 
-    return replace(part, text=first.text, tokens=first.tokens, why=None, fit=settle, settle=settle)
+    return part._replace(text=first.text, tokens=first.tokens, why=None, fit=settle, settle=settle)
 
 
 def _session(loaded: Parts) -> Part:
@@ -259,16 +257,15 @@ def _session(loaded: Parts) -> Part:
         return part
     lines, tokens = _session_lines(session)
     if not lines:
-        return replace(part, why="the session has no facts, summary or running tasks")
+        return part._replace(why="the session has no facts, summary or running tasks")
 
     def cut(room: int) -> Part:
         count = bisect_right(tokens, room)
         if count == len(lines):
-            return replace(part, text="".join(lines), state="whole", why=None, fit=cut)
+            return part._replace(text="".join(lines), state="whole", why=None, fit=cut)
         if not count:
             return _without(part, f"{len(lines)} lines")
-        return replace(
-            part,
+        return part._replace(
             text="".join(lines[:count]),
             state="cut",
             left_out=f"the last {len(lines) - count} of {len(lines)} lines",
@@ -305,7 +302,7 @@ def _working(inventory: Inventory) -> Part:
         most=_WORKING_TOKENS,
     )
     if inventory.problem is not None:
-        return replace(part, state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
+        return part._replace(state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
     text = "".join(line.text for line in inventory.lines)
 
     def cut(room: int) -> Part:
@@ -313,9 +310,9 @@ def _working(inventory: Inventory) -> Part:
         if not kept:
             return _without(part, f"{left_out} entries")
         why = f"its lines have {estimate_tokens(text)} tokens, its share of context.budget_tokens is {room}"
-        return replace(part, text=kept, state="cut", left_out=f"{left_out} entries that expire sooner", why=why)
+        return part._replace(text=kept, state="cut", left_out=f"{left_out} entries that expire sooner", why=why)
 
-    return replace(part, text=text, state="whole", why=None, fit=cut) if inventory.lines else part
+    return part._replace(text=text, state="whole", why=None, fit=cut) if inventory.lines else part
 
 
 # -------------------------------------------------------------------------------------------------------- conversation
@@ -338,11 +335,11 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
             tokens = sum(turn.line_tokens for turn in turns)
             reasons.append(f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}")
         if not reasons:
-            return replace(part, text=history.text, state="whole", why=None, fit=cut)
+            return part._replace(text=history.text, state="whole", why=None, fit=cut)
         left_out = f"{history.dropped + older} older turns"
         if history.is_shortened:
             left_out += ", the end of the newest turn"
-        return replace(part, text=history.text, state="cut", left_out=left_out, why="; ".join(reasons), fit=cut)
+        return part._replace(text=history.text, state="cut", left_out=left_out, why="; ".join(reasons), fit=cut)
 
     def cut(room: int) -> Part:
         return shown(_newest_within(turns, room), "context.budget_tokens, shared with memory and summary")

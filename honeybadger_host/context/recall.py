@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import structlog
 
+from honeybadger_agent.wire import Role
 from honeybadger_host.context.recollections import Recollection, State, shortened
 from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.errors import WorldFailed
@@ -46,6 +47,7 @@ _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share th
 _SHORT_QUESTION_TOKENS: Final = 40
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
+_ROLES: Final = frozenset(get_args(Role))  # the names of speakers who gave none
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +267,10 @@ class ContextRecall:
             return [], {}
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
-        found = self._found(hits, asked)
-        authors = {one.author for one in found.values() if one.author.casefold() != one.role}
+        authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
         most = {"all": len(hits), "few": _FEW, "nothing": 0}[reach_of(asked.message, hits, speakers)]
+        found = self._found(hits, most, asked)
         best = [hit for hit in hits if hit.number in found][:most]
         questions = self._questions([found[hit.number] for hit in best])
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
@@ -296,10 +298,15 @@ class ContextRecall:
                 add(earlier[number])
         return list(made.values()), numbers
 
-    def _found(self, hits: Sequence[Hit], asked: _Asked) -> dict[int, Found]:
-        """Return number -> document, for the hits that are neither the message nor its turn."""
-        shown = self.index.lookups.show([hit.number for hit in hits])
-        return {number: one for number, one in shown.items() if _is_new(one, asked)}
+    def _found(self, hits: Sequence[Hit], most: int, asked: _Asked) -> dict[int, Found]:
+        """Return number -> document, for at least the first `most` hits that are neither the message nor its turn."""
+        found: dict[int, Found] = {}
+        for start in range(0, len(hits), max(1, most)):
+            if len(found) >= most:
+                break
+            shown = self.index.lookups.show([hit.number for hit in hits[start : start + most]])
+            found |= {number: one for number, one in shown.items() if _is_new(one, asked)}
+        return found
 
     def _edited(self, found: Found) -> EditedBy | None:
         """Return the person who edited a note last."""

@@ -89,9 +89,11 @@ def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reac
 
 def _answers(hit: Hit, asked: _Message) -> bool:
     """Return whether a hit fits a message of common words."""
-    from honeybadger_host.search.ranking import objection  # imports numpy
-
     if asked.is_question and not GROUNDS.isdisjoint(hit.parts):
         return True
     has_enough = asked.is_question or hit.shared >= TWO_RARE_WORDS
-    return has_enough and not asked.contents.isdisjoint(hit.terms) and objection(hit) is None
+    if not has_enough or asked.contents.isdisjoint(hit.terms):
+        return False
+    from honeybadger_host.search.ranking import objection  # imports numpy
+
+    return objection(hit) is None

@@ -7,9 +7,9 @@ row in the explanation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import SectionState
 from honeybadger_host.context.recollections import Recollection
@@ -21,8 +21,7 @@ WITHOUT_END: Final = 1 << 40
 NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One part of a context.
 
     Args:
@@ -50,8 +49,8 @@ class Part:
     weight: float = 0.0
     most: int = WITHOUT_END
     tokens: int | None = None
-    fit: Callable[[int], Part] | None = field(default=None, compare=False)
-    settle: Callable[[int, str], Part] | None = field(default=None, compare=False)
+    fit: Callable[[int], Part] | None = None
+    settle: Callable[[int, str], Part] | None = None
     missing: Sequence[str] = ()
     recalled: Sequence[Recollection] = ()
 
@@ -96,7 +95,7 @@ class Part:
     def fitted(self, share_tokens: int) -> Part:
         """Return the part cut to its share; a part with `settle` only gets a lower limit."""
         if self.settle is not None:
-            return replace(self, most=min(self.most, max(0, share_tokens - self.overhead)))
+            return self._replace(most=min(self.most, max(0, share_tokens - self.overhead)))
         if self.fit is None or self.need <= share_tokens:
             return self
         return self.fit(max(0, share_tokens - self.overhead))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,7 @@ _VECTOR_WEIGHT: Final = 0.5
 MIN_SPREADS: Final = 3.0  # minimum for a document found by its vector alone
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A document that was found.
 
     Args:
@@ -60,6 +59,7 @@ class Hit:
 
     number: int
     kind: Kind
+    author: str
     score: float
     parts: Mapping[Signal, float]
     terms: Mapping[str, float]
@@ -188,12 +188,14 @@ class Scoring:
             has = points > 0
             covered += asked.rarity * has
             rarest = np.maximum(rarest, asked.rarity * has)
+        labels = list(corpus.labels)
         asked_for = self._asked.missing + sum(asked.rarity for asked in self._asked.terms)
         coverage = covered / asked_for if asked_for > 0 else covered
         return [
             Hit(
                 number=corpus.numbers[row],
                 kind=KINDS[corpus.kinds[row]],
+                author=labels[corpus.author_of[row]],
                 score=sum(parts[place].values()),
                 parts=parts[place],
                 terms=words[place],
