@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import ref
 
+import structlog
+
 from honeybadger_host.documents.merge import as_written, merge, merge_json, object_in, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
@@ -30,6 +32,8 @@ from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import Edit, EditReader, Looked, Seen, digest_of, is_append, is_edit, text_after
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import LAST_SEQ, Row
+
+log = structlog.get_logger()
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
 MAX_SAVE_SECONDS: Final = 30.0
@@ -105,7 +109,6 @@ class Document:
     rendered: bytes | None = None
     unkept_seq: int = 0
     pending_seq: int = 0
-    has_failed: bool = False
     is_checked: bool = True
     is_written: bool = False
     begun_save: BegunSave | None = None
@@ -232,8 +235,22 @@ class DocumentsInUse:
         for row in self.reader.unmarked():
             if self.covers(row.file):
                 self._backlog.setdefault(row.file, []).append(row)
+        self.behind: set[str] = set()
+        """Documents and logs that could not be written."""
         self._kept_at = time.monotonic()
         self._kept_up_to = 0
+
+    def failed(self, file: str, error: Exception) -> None:
+        """Take in that a file could not be written; it is tried again, and logged once."""
+        if file not in self.behind:
+            log.error("projection.failed", file=file, error=str(error))
+        self.behind.add(file)
+
+    def caught_up(self, file: str) -> None:
+        """Take in that a file was written."""
+        if file in self.behind:
+            log.info("projection.caught_up", file=file)
+        self.behind.discard(file)
 
     def path_of(self, file: str) -> Path:
         """Return where a file lies. Raises JournalError if its name leads out of the home."""
@@ -288,6 +305,7 @@ class DocumentsInUse:
                 if first:
                     changes = self.reader.changes(first, LAST_SEQ, [file])
                     self._backlog[file] = [row for row in changes if not is_edit(row)]
+                self.behind.discard(file)
                 self.touch(file)
 
     def discard(self, file: str) -> None:
@@ -295,6 +313,7 @@ class DocumentsInUse:
         self._documents.pop(file, None)
         self._backlog.pop(file, None)
         self.touched.pop(file, None)
+        self.behind.discard(file)
 
     def load(self, file: str) -> Document:
         """Return a document, as the journal has it. Raises WorldFailed."""

@@ -115,11 +115,6 @@ class Documents:
             if self.renderer.is_disturbed(document):
                 self.touch(document.file)
 
-    @property
-    def behind(self) -> list[str]:
-        """Documents whose file lacks something and could not be written."""
-        return [document.file for document in self.in_use.every() if document.has_failed]
-
     def is_behind(self, file: str) -> bool:
         """Return whether a file lacks something that the journal has."""
         document = self.in_use.get(file)
@@ -189,14 +184,13 @@ class Projections:
         self.sync = self._unsynced.sync
         self._pending: defaultdict[str, list[Row]] = defaultdict(list)
         """Log -> changes that are not in it."""
-        self._failed: set[str] = set()
         self.written_seq = 0
         """All changes up to it are in their files, except those listed as behind. Any thread may read it."""
 
     @property
     def behind(self) -> list[str]:
         """Files that could not be brought up to date; tried again with every `look`."""
-        return [*self._failed, *self.documents.behind]
+        return sorted(self.documents.in_use.behind)
 
     def is_behind(self, file: str) -> bool:
         """Return whether a file lacks something that the journal has. Any thread."""
@@ -247,13 +241,9 @@ class Projections:
                     complete(fd, rows)
             self._unsynced.add(path)
         except WorldFailed as error:
-            if file not in self._failed:
-                log.error("projection.failed", file=file, error=str(error), waiting=len(rows))
-            self._failed.add(file)
+            self.documents.in_use.failed(file, error)
         else:
-            if file in self._failed:
-                self._failed.discard(file)
-                log.info("projection.caught_up", file=file, rows=len(rows))
+            self.documents.in_use.caught_up(file)
             del self._pending[file]
         self.documents.in_use.changed(file)
 

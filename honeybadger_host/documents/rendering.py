@@ -146,16 +146,12 @@ class Renderer:
                 is_done = self._replace(document, path, data, is_durable=is_durable)
         except (WorldFailed, OSError) as error:
             self._keep_rendered(document, added)
-            if not document.has_failed:
-                log.error("projection.failed", file=document.file, error=str(error))
-            document.has_failed = True
+            self._in_use.failed(document.file, error)
             return False
         if not is_done:
             self._in_use.touch(document.file)
             return False
-        if document.has_failed:
-            document.has_failed = False
-            log.info("projection.caught_up", file=document.file)
+        self._in_use.caught_up(document.file)
         document.rendered, document.pending_seq, document.is_checked = rendered, 0, is_json(document.file)
         self._in_use.unsynced.add(path)
         return True
@@ -304,7 +300,7 @@ class Renderer:
                 document = self._in_use.load(file)
                 signature, held = signature_of(path), read_whole(path)
             except WorldFailed as error:
-                log.error("projection.failed", file=file, error=str(error))
+                self._in_use.failed(file, error)
                 return
             if held == document.newest:
                 document.rendered, document.left, document.pending_seq = None, signature, 0

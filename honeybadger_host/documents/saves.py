@@ -92,12 +92,8 @@ class Saves:
                     return document.newest
             data = read_whole(path)
             if signature_of(path) == signature:
-                break
-        else:
-            raise WorldFailed(f"{path} is being saved by another program")
-        if data is None or signature is None:
-            return None
-        return self.view(file, data, signature)
+                return None if data is None or signature is None else self.view(file, data, signature)
+        raise WorldFailed(f"{path} is being saved by another program")
 
     def view(self, file: str, data: bytes, signature: Signature) -> bytes:
         """Return the text for a reader who found `data` in a file: the newest version merged with a person's save."""
