@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -31,8 +31,6 @@ from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
-
-_MAX_REPLAYED: Final = 1000  # turns replayed when consolidation is behind, as far as they fit the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ class ContextMaker:
         window = self.turn_logs.window(group, session)
         after = begins_after(window.last_number, mark, memory_window)
         if memory_window and window.turns and window.turns[0].number > after + 1:
-            return after, self.turn_logs.since(group, session, after, _MAX_REPLAYED, window=window)
+            return after, self.turn_logs.since(group, session, after, window=window)
         return after, window.turns
 
     def _why_older(self, after: int, turns: Sequence[Turn]) -> str:

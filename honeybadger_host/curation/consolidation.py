@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAnswer, read_answer, read_directive
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import MAX_TURNS, PassDependencies, protected_notes, taken
+from honeybadger_host.curation.passes import PassDependencies, protected_notes, taken
 from honeybadger_host.curation.proposal import ONLY_A_PERSON, Op, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.curation.said import (
@@ -103,7 +103,7 @@ class Consolidations:
         mark = uses.watermarks.read(group, session)
         begun_again = uses.documents.deletion(group, session).context_begins_after
         window = uses.turn_logs.window(group, session)
-        known = uses.turn_logs.since(group, session, begun_again, MAX_TURNS, window=window)
+        known = uses.turn_logs.since(group, session, begun_again, window=window)
         after = begins_after(window.last_number, mark, uses.memory_window)
         turns = [turn for turn in known if turn.number > after]
         again = next((span for span in (() if mark is None else mark.again) if span[0] > begun_again), None)

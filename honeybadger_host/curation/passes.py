@@ -52,7 +52,6 @@ log = structlog.get_logger()
 # Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
-MAX_TURNS: Final = 2000  # newest turns of a session that a pass reads
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
 _REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
 _SESSIONS: Final = 20  # last changed sessions that are read: a question has room for 4,000 tokens of people's turns
@@ -366,7 +365,7 @@ def newest_turns(uses: PassDependencies, group: str) -> Turns:
     found: dict[tuple[str, int], Turn] = {}
     for _, session in newest_sessions(uses.home, group, _SESSIONS):
         window = uses.turn_logs.window(group, session)
-        turns = uses.turn_logs.since(group, session, 0, MAX_TURNS, window=window)
+        turns = uses.turn_logs.since(group, session, 0, window=window)
         found |= {(session, turn.number): turn for turn in turns if uses.is_person(turn)}
     return found
 

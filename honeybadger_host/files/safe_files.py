@@ -31,7 +31,6 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 BOM: Final = b"\xef\xbb\xbf"
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
-_SYNCED_AT_ONCE: Final = 32
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
@@ -406,7 +405,7 @@ def sync_all(files: Iterable[Path], below: Path) -> None:
     paths = {below.resolve()}  # the home itself may be a link
     for file in files:
         paths |= {file, *(folder for folder in file.parents if folder != below and folder.is_relative_to(below))}
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+    with ThreadPoolExecutor() as pool:
         for _ in pool.map(_sync_one, paths):
             pass
 

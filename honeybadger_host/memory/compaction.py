@@ -13,8 +13,7 @@ from honeybadger_host.memory.session_document import HistoryEntry, SessionDocume
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
 HEADER: Final = "Previous conversation summary:"
-PREVIEW_CHARACTERS: Final = 100  # characters of a message in the summary
-_ROLE_CHARACTERS: Final = 40
+PREVIEW_CHARACTERS: Final = 100  # characters of a message, and of its role, in the summary
 _LEFT_OUT: Final = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
 _SHORTENED: Final = "\n[... shortened]"
 
@@ -213,7 +212,7 @@ def line_of(role: str, content: str) -> str:
     text = one_line(content[: 8 * PREVIEW_CHARACTERS]).text
     if len(text) > PREVIEW_CHARACTERS:
         text = text[:PREVIEW_CHARACTERS].rstrip() + "..."
-    return f"- {one_line(role).text[:_ROLE_CHARACTERS]}: {text}"
+    return f"- {one_line(role).text[:PREVIEW_CHARACTERS]}: {text}"
 
 
 def _left_out(count: int) -> str:

@@ -29,7 +29,6 @@ from honeybadger_host.memory.served import Injection, Served, ServedContext
 log = structlog.get_logger()
 
 LEDGER_FILE: Final = "data/recalled.db"
-_MAX_ROWS: Final = 100_000  # rows of `shown`, about 10 MiB; the oldest are removed
 _SCHEMA: Final = """
 DROP TABLE IF EXISTS recalled;             -- of earlier versions
 DROP TABLE IF EXISTS said;
@@ -147,7 +146,6 @@ class InjectionLedger:
         if not rows:
             return
         db.executemany(_KEEP, [(injection.group, injection.session, id_, injection.turn, doc) for id_, doc in rows])
-        db.execute("DELETE FROM shown WHERE number <= (SELECT max(number) FROM shown) - ?", (_MAX_ROWS,))
 
     def all_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return all entries of a group: session, entry and turn, oldest first."""

@@ -16,7 +16,7 @@ import orjson
 
 from honeybadger_host.journal.edits import digest_of
 
-MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of the contexts is removed
+MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of its rows is removed
 TABLES: Final = """
 DROP TABLE IF EXISTS served;             -- of earlier versions
 DROP TABLE IF EXISTS made_with;
@@ -27,9 +27,7 @@ CREATE TABLE IF NOT EXISTS contexts (      -- `at`: milliseconds since the epoch
 CREATE TABLE IF NOT EXISTS stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 """
-_TOO_MANY: Final = (
-    "DELETE FROM contexts WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM contexts)"
-)
+_TOO_MANY: Final = "DELETE FROM {0} WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM {0})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +125,10 @@ def result_of(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:
 
 
 def prune(db: sqlite3.Connection, oldest_at: int) -> None:
-    """Remove contexts served before a time, and the oldest eighth if too many are left. Raises sqlite3.Error."""
+    """Remove contexts served before a time, and the oldest eighth of all rows if it is full. Raises sqlite3.Error."""
     gone = db.execute("DELETE FROM contexts WHERE at < ?", (oldest_at,)).rowcount
     if is_full(db):
-        gone += db.execute(_TOO_MANY).rowcount
+        gone += sum(db.execute(_TOO_MANY.format(table)).rowcount for table in ("contexts", "shown"))
     if gone:
         _remove_texts(db)
 

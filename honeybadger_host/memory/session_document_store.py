@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
 
 import orjson
 import structlog
@@ -40,15 +39,13 @@ from honeybadger_host.memory.session_document import (
     with_turns,
 )
 from honeybadger_host.memory.turn_log import Mark, Window, turns_file
-from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.memory.turn_log_store import MAX_READ, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
 WRITE_OUT_SECONDS = 2.0  # seconds after the last turn until the file has it, too
-# Newest turns of the log that are folded into a document at most; older ones are only counted in the summary.
-_MAX_BEHIND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +335,7 @@ class Sessions:
         newest = window.last_number
         since = partial(self._turn_logs.since, group, session, window=window)
         if document.turns is None:  # a person wrote it
-            logged = since(0, _MAX_BEHIND) if document.recent_history else ()
+            logged = since(0) if document.recent_history else ()
             document = document.up_to(newest_known(document, logged) or self.deletion(group, session).turns)
         covered = document.turns or 0
         if covered > newest:  # the log was removed and began again
@@ -346,8 +343,8 @@ class Sessions:
         base = document if document.turns == covered else document.up_to(covered)
         if covered == newest:
             return base, []
-        behind = [*since(covered, _MAX_BEHIND)]
-        return with_left_out(base, newest - covered - _MAX_BEHIND, self.limits), behind
+        behind = [*since(covered)]
+        return with_left_out(base, newest - covered - MAX_READ, self.limits), behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
         """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""

@@ -38,6 +38,10 @@ from honeybadger_host.text.turn import Turn
 
 log = structlog.get_logger()
 
+MAX_READ: Final = (
+    2000  # newest turns of a session that are replayed, folded into its document or read by a pass at most
+)
+
 
 @dataclass(slots=True)
 class _Session:
@@ -130,18 +134,18 @@ class TurnLogs:
         held = self._batch.get((group, session))
         return None if held is None else held.newest
 
-    def since(self, group: str, session: str, after: int, most: int, *, window: Window | None = None) -> Sequence[Turn]:
-        """Return the turns with a higher number than `after`, the newest `most`, oldest first. Raises WorldFailed.
+    def since(self, group: str, session: str, after: int, *, window: Window | None = None) -> Sequence[Turn]:
+        """Return the turns with a higher number than `after`, the newest `MAX_READ`, oldest first. Raises WorldFailed.
 
         Args:
             window: the window, where it was read just now.
         """
         if window is None:
             window = self.window(group, session)
-        wanted = min(window.last_number - after, most)
+        wanted = min(window.last_number - after, MAX_READ)
         if wanted > len(window.turns) == self._window_turns:
             window = self._read(group, session, wanted)
-        return [turn for turn in window.turns[-most:] if turn.number > after]
+        return [turn for turn in window.turns if turn.number > after]
 
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""

@@ -113,9 +113,7 @@ def why_skipped(run: Run, before: TaskState, home: Path, turn_logs: TurnLogs) ->
         return run, ""
     if condition == "new_turns":
         window = turn_logs.window(run.group, run.task.session)
-        new = turn_logs.since(
-            run.group, run.task.session, before.heard, max(1, window.last_number - before.heard), window=window
-        )
+        new = turn_logs.since(run.group, run.task.session, before.heard, window=window)
         is_met = any(turn.role == "user" and turn.by != SCHEDULER for turn in new)
         return replace(run, heard=window.last_number), "" if is_met else "nobody said anything since the last run"
     name = condition.removeprefix("changed:")
