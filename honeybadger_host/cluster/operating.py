@@ -56,7 +56,6 @@ from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
 
 _AGAIN_SECONDS: Final = 1.0  # longer than a machine needs to take a lease that it was given
-_LOOKS: Final = 3  # seconds to wait for an owner, which may be busy or just starting
 START: Final = Position(0, "0" * 64)
 
 
@@ -206,11 +205,8 @@ def move_to(home: Path, settings: Cluster, name: str | None) -> dict[str, Any]:
     """
     names, _, node = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
-        for _ in range(_LOOKS):
-            machines = present(servers, names)
-            owner = next((machine for machine in machines if machine.serves), None)
-            if owner is not None:
-                break
+        machines = present(servers, names)
+        owner = next((machine for machine in machines if machine.serves), None)
         if owner is None:
             raise NotRunning("no machine serves the home just now, so none can hand it over: try again in some seconds")
         target, seconds = owner, 0.0

@@ -20,13 +20,14 @@ from typing import Any, Final, NamedTuple
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
+from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
     make_folders,
     printable,
     replace,
 )
+from honeybadger_host.memory.edited import read_json
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
@@ -49,14 +50,18 @@ class DeadLetter:
     """A request that could not be served.
 
     Args:
-        name: `<group>/<sender>/<stem>`, as the commands take it.
+        path: the file of its reason.
         data: its bytes, None when it was not a regular file.
     """
 
-    name: str
-    reason: dict[str, Any]
     path: Path
+    reason: dict[str, Any]
     data: bytes | None
+
+    @property
+    def name(self) -> str:
+        """`<group>/<sender>/<stem>`, as the commands take it."""
+        return "/".join(self.path.parts[-3:]).removesuffix(_REASON)
 
     @property
     def bytes_path(self) -> Path:
@@ -213,7 +218,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def list_dead(home: Path) -> Iterator[DeadLetter]:
     for name in dead_names(home):
-        yield _load(home, home / "data" / "dead" / f"{name}{_REASON}")
+        yield _load(home, name)
 
 
 def dead_names(home: Path) -> list[str]:
@@ -224,12 +229,9 @@ def dead_names(home: Path) -> list[str]:
 
 def find_dead(home: Path, name: str) -> DeadLetter:
     """Return one dead letter. Raises NotFound."""
-    group, _, rest = name.partition("/")
-    sender, _, stem = rest.partition("/")
-    path = home / "data" / "dead" / group / sender / (stem + _REASON)
-    if not (NAME.fullmatch(group) and NAME.fullmatch(sender)) or "/" in stem or not path.is_file():
+    if name not in dead_names(home):
         raise NotFound(f"there is no dead letter {name!r}: `honeybadger-host dead list` names them all")
-    return _load(home, path)
+    return _load(home, name)
 
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
@@ -244,8 +246,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
     # A request that fails again becomes a letter of the same name at once, so this one goes first. Under another name
     # it stays until the request is there.
-    other = new_id()
-    aside = DeadLetter(f"{group}/{sender}/{other}", letter.reason, letter.path.with_name(other + _REASON), letter.data)
+    aside = DeadLetter(letter.path.with_name(f"{new_id()}{_REASON}"), letter.reason, letter.data)
     try:
         box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
         with contextlib.closing(open_box(box)) as opened:
@@ -271,17 +272,10 @@ def drop_dead(letter: DeadLetter) -> None:
         raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None
 
 
-def _load(home: Path, reason_path: Path) -> DeadLetter:
-    stem = reason_path.name.removesuffix(_REASON)
-    name = f"{reason_path.parent.parent.name}/{reason_path.parent.name}/{stem}"
+def _load(home: Path, name: str) -> DeadLetter:
+    path = home / "data" / "dead" / f"{name}{_REASON}"
     try:
-        reason = orjson.loads(reason_path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        reason = None
-    if not isinstance(reason, dict):
+        reason = read_json(path.read_bytes())
+    except (OSError, ValueError):
         reason = {"reason": "unknown: the reason file is damaged"}
-    try:
-        data = (reason_path.with_name(stem + ".json")).read_bytes()
-    except OSError:
-        data = None
-    return DeadLetter(name, reason, reason_path, data)
+    return DeadLetter(path, reason, _bytes_of(path.with_name(path.name.removesuffix(_REASON) + ".json")))

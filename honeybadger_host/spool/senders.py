@@ -16,6 +16,7 @@ from honeybadger_agent.mailbox import FOLDERS, NAME, OPERATOR, BadName, Mailbox
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import make_folders, open_folder, replace
+from honeybadger_host.memory.edited import read_json
 
 SENDERS_FILE: Final = "config/senders.json"
 
@@ -24,14 +25,12 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
     """Return (group, sender) -> uid, None where any owner will do; empty without the file. Raises SettingsError."""
     path = home / SENDERS_FILE
     try:
-        tree = orjson.loads(path.read_bytes())
+        tree = read_json(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, orjson.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: {error}; write it with `honeybadger-host sender add`") from None
     senders: dict[tuple[str, str], int | None] = {}
-    if not isinstance(tree, dict):
-        raise SettingsError(f"{path} must be an object of <group>/<sender>")
     for name, value in tree.items():
         group, _, sender = name.partition("/")
         uid = value.get("uid") if isinstance(value, dict) else value
