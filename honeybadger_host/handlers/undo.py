@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
-from honeybadger_agent.wire import Refusal, Rewind, Undo
+from honeybadger_agent.wire import MAX_NUMBER, Refusal, Rewind, Undo
 from honeybadger_agent.wording import listed
 from honeybadger_host.curation.proposal import RETIRED, parse_proposal
 from honeybadger_host.documents.history import (
@@ -121,23 +121,44 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         held: the content of the file now; None: there is no file.
     """
     event, group, file = undone.event, undone.event.group, undone.event.file
-    name = file.removeprefix(f"groups/{group}/")
     if held is None and undone.after:
         raise _conflict(f"{file} is gone since{_named(undone)}", event.file)
     text = _text_without(undone, held or b"")
     if text == (held or b""):
         raise _conflict(f"nothing of change {event.seq} is left to be undone in {file}{_named(undone)}", event.file)
-    if name in APPENDED:
-        if held is None:
-            return Added.of(APPENDED[name], group, text), "restored"
-        kind: RevisedKind = NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE
-        return revise(group, file, held, text, kind), "put_back"
-    whole: WholeKind = "entry" if is_json(file) else TEXT
+    kind: WholeKind = "entry" if is_json(file) else TEXT
     if file.startswith("data/working/"):
-        whole = "working"  # it expires
-    if held is not None and not text and not undone.was_there:
-        return FileRemoved(group, whole, file, held), "removed"
-    return FileWritten(group, whole, file, text, held), "restored" if held is None else "put_back"
+        kind = "working"  # it expires
+    wanted = text if text or undone.was_there else None
+    return change_to(group, file, held, wanted, kind, NOTE_EDITED if event.kind == NOTE_EDITED else EDIT_UNDONE)
+
+
+def change_to(
+    group: str,
+    file: str,
+    held: bytes | None,
+    wanted: bytes | None,
+    kind: WholeKind,
+    revised: RevisedKind = EDIT_UNDONE,
+) -> tuple[Change, str]:
+    """Return the change that gives a file an earlier content, and the word for it in the reply.
+
+    Args:
+        held, wanted: its content now and then; None: there is no file.
+        kind: of a file to which the host does not append.
+        revised: of one to which it does.
+    """
+    did = "restored" if held is None else "put_back"
+    if wanted is None:
+        did = "removed"
+    name = file.removeprefix(f"groups/{group}/")
+    if name in APPENDED and held is not None:
+        return revise(group, file, held, wanted or b"", revised), did
+    if name in APPENDED:
+        return Added.of(APPENDED[name], group, wanted or b""), did
+    if wanted is None:
+        return FileRemoved(group, kind, file, held or b""), did
+    return FileWritten(group, kind, file, wanted, held), did
 
 
 def _text_without(undone: UndoneEdit, held: bytes) -> bytes:
@@ -192,8 +213,7 @@ class _Undoing:
         rows = _with_entry(row, read_request(self.journal, row))
         for row in rows:
             self.files.load(row.file)
-        befores = [_before(row, self.journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
-        return list(zip(rows, befores, strict=True))
+        return [(row, content_before(self.journal, row)) for row in rows]
 
     def decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
         undone: list[tuple[Change, str]]
@@ -230,15 +250,9 @@ class _Undoing:
         """Return the change that undoes a change, and the word for it in the reply. Raises Refusal."""
         held = self.files.view(row.file)
         kind: WholeKind = "archived" if row.kind.startswith(ARCHIVED) else ENTRY
-        if row.kind.endswith(REMOVED):
-            if held is not None:
-                raise _conflict(f"{row.file} is there again, and nothing is written over it: move it away first")
-            return FileWritten(asked.group, kind, row.file, row.data, None), "restored"
-        if held != row.data:
-            raise _conflict(f"{row.file} {'is gone' if held is None else 'was changed'} since change {row.seq}")
-        if before is None:
-            return FileRemoved(asked.group, kind, row.file, row.data), "removed"
-        return FileWritten(asked.group, kind, row.file, before, row.data), "put_back"
+        if held != (None if row.kind.endswith(REMOVED) else row.data):
+            raise _conflict(f"{row.file} was changed since change {row.seq}")
+        return change_to(asked.group, row.file, held, before, kind)
 
 
 def undo(journal: Path, files: WholeFiles, withdrawing: Withdrawing) -> ChangeHandler[_Found]:
@@ -311,13 +325,17 @@ def _notes_of(row: Row) -> list[bytes]:
     return [row.data] if row.kind == NOTE else [note for hunk in hunks_of(row) for note in notes_in(hunk.added)]
 
 
-def _before(row: Row, journal: Path) -> bytes | None:
-    """Return the earlier content of a file, or None if there was none. Raises Refusal if the journal never had it."""
-    if row.offset == ABSENT:
-        return None
-    before = text_before(journal, row)
-    if before is None:
-        raise _conflict(f"{row.file} held what a person had written, which the journal does not have")
+def content_before(journal: Path, row: Row, field: str = "payload.seq") -> bytes | None:
+    """Return the content of a whole file before a change, or None if there was none.
+
+    Raises Refusal if the journal never had it.
+    """
+    if row.kind.endswith(REMOVED):
+        return row.data
+    before = None if row.offset == ABSENT else text_before(journal, row)
+    if before is None and row.offset != ABSENT:
+        why = f"{row.file} held what a person had written, which the journal does not have; nothing was changed"
+        raise Refusal("conflict", why, field=field)
     return before
 
 
@@ -359,9 +377,10 @@ def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeH
         seq, backs = prepared
         if late := [back.file for back in backs if files.view(back.file) != back.held]:
             raise _refused([f"{file} was changed just now: ask again" for file in late])
-        changes = [_change(asked.group, back) for back in backs]
-        told = {"to": min(seq, (1 << 53) - 1), "files": [_told(back) for back in backs]}
-        return Outcome(told, () if payload.dry_run else tuple(changes))
+        done = [change_to(asked.group, back.file, back.held, back.wanted, back.kind) for back in backs]
+        told = [_told(back, did) for back, (_, did) in zip(backs, done, strict=True)]
+        changes = () if payload.dry_run else tuple(change for change, _ in done)
+        return Outcome({"to": min(seq, MAX_NUMBER), "files": told}, changes)
 
     return ChangeHandler(decide, prepare)
 
@@ -404,22 +423,7 @@ def _persons_file(journal: Path, held: bytes | None, file: str, seq: int, proble
         yield Back(file, "entry" if file.endswith(".json") else TEXT, held, text)
 
 
-def _change(group: str, back: Back) -> Change:
-    """Return the change that brings a file back. Raises Refusal."""
-    name = back.file.removeprefix(f"groups/{group}/")
-    if name in APPENDED and back.held is not None:
-        return revise(group, back.file, back.held, back.wanted or b"", EDIT_UNDONE)
-    if back.wanted is None:
-        return FileRemoved(group, back.kind, back.file, back.held or b"")
-    if name in APPENDED:
-        return Added.of(APPENDED[name], group, back.wanted)
-    return FileWritten(group, back.kind, back.file, back.wanted, back.held)
-
-
-def _told(back: Back) -> dict[str, Any]:
-    did = "restored" if back.held is None else "put_back"
-    if back.wanted is None:
-        did = "removed"
+def _told(back: Back, did: str) -> dict[str, Any]:
     hunks = hunks_between(lines_of(back.held or b""), lines_of(back.wanted or b""))
     added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
     return {"file": back.file, "did": did, "added": added, "removed": removed}

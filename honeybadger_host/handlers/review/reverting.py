@@ -15,12 +15,12 @@ from typing import Final, NamedTuple, cast
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
-from honeybadger_host.documents.history import Removal, removal_of, remove_notes, text_before
+from honeybadger_host.documents.history import Removal, removal_of, remove_notes
 from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.undo import content_before
 from honeybadger_host.journal.changes import (
-    ABSENT,
     NOTE_REMOVED,
     REMOVED,
     WHOLE_KINDS,
@@ -39,6 +39,7 @@ from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, pa
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
 _KEPT: Final = ("history", "proposal", "note_archived")
+_FIELD: Final = "payload.proposal"
 
 
 class Prepared(NamedTuple):
@@ -71,28 +72,20 @@ class Reverting:
         """Find the changes. Raises Refusal if the journal no longer has them."""
         group, file = self.proposal.group, proposal_file(self.proposal.group, self.proposal.id)
         if not any(each.state == "applied" for each in self.proposal.operations):
-            raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
+            raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field=_FIELD)
         kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
         rows = [row for row in read_requests_of(self.journal, file)[::-1] if row.kind not in kept]
         if not rows:
-            raise _unknown(f"the journal does not know any more what proposal {self.proposal.id} changed")
+            why = f"the journal no longer knows what proposal {self.proposal.id} changed; nothing was changed"
+            raise Refusal("conflict", why, field=_FIELD)
         memory, archive = f"groups/{group}/{MEMORY}", f"groups/{group}/{ARCHIVE}"
         for each in (file, self._mark_file, memory, archive, *(row.file for row in rows)):
             self.files.load(each)
         return Prepared(
             [row.data for row in rows if row.kind == "note"],
             [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED],
-            [(row, self._before(row)) for row in rows if row.kind in WHOLE_KINDS],
+            [(row, content_before(self.journal, row, _FIELD)) for row in rows if row.kind in WHOLE_KINDS],
         )
-
-    def _before(self, row: Row) -> bytes | None:
-        """Return the content of a file before a change, or None if there was none. Raises Refusal if it is unknown."""
-        if row.kind.endswith(REMOVED):
-            return row.data
-        before = None if row.offset == ABSENT else text_before(self.journal, row)
-        if before is None and row.offset != ABSENT:
-            raise _unknown(f"{row.file} held what a person had written, which the journal does not have")
-        return b"" if before is None and row.kind == "summary" else before
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Return the opposite of each change; later changes stay, and their files are named in the result.
@@ -112,6 +105,7 @@ class Reverting:
                 texts[place] = self._moved_back(mark, before) if held is not None else None
             elif row.kind != "summary" or is_newest:  # a later pass wrote another summary
                 after = None if row.kind.endswith(REMOVED) else row.data
+                before = b"" if before is None and row.kind == "summary" else before
                 texts[place] = _undone(row.file, before, after, held)
                 if held not in (before, after):
                     kept.append(row.file)
@@ -173,7 +167,3 @@ def _undone(file: str, before: bytes | None, after: bytes | None, held: bytes | 
     if held is None or after is None or before is None:
         return held
     return merged_as(file, after, before, held)
-
-
-def _unknown(why: str) -> Refusal:
-    return Refusal("conflict", f"{why}; nothing was changed", field="payload.proposal")
