@@ -19,7 +19,7 @@ from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
-from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file
+from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, dump_watermark, parse_watermark, watermark_file
@@ -29,17 +29,15 @@ from honeybadger_host.text.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The file of a new entry, and the files that have its id already."""
-
-    category: str
-    target: str
-    found: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Prepared:
-    places: Sequence[_Place]
+    """What is known before records are taken.
+
+    Args:
+        targets: the file of each entry.
+        taken_names: name that a turn is shown under -> whose it is.
+    """
+
+    targets: Sequence[str]
     forgotten: Tombstones
     taken_names: Mapping[str, str]
 
@@ -99,17 +97,15 @@ class _Importer:
         if payload.turns and self.turn_logs is not None:
             self.turn_logs.load(asked.group, asked.session)
             self.files.load(watermark_file(asked.group, asked.session))
-        places = [self._place(asked.group, entry) for entry in payload.entries or ()]
-        for place in places:
-            for file in (place.target, *place.found):
+        targets: list[str] = []
+        for entry in payload.entries or ():
+            target = entry_file(asked.group, self.entries.place(asked.group, entry.category), entry.id)
+            for file in (target, *self.entries.find(asked.group, entry.id)):
                 self.files.load(file)
+            targets.append(target)
         said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
         names = self.speakers.taken(asked.group, payload.by or "", said)
-        return _Prepared(places, read_tombstones(self.journal, asked.group), names)
-
-    def _place(self, group: str, entry: ImportedEntry) -> _Place:
-        category = self.entries.place(group, entry.category)
-        return _Place(category, entry_file(group, category, entry.id), tuple(self.entries.find(group, entry.id)))
+        return _Prepared(targets, read_tombstones(self.journal, asked.group), names)
 
     def decide(self, asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
         payload: ImportRecords = asked.payload
@@ -119,8 +115,8 @@ class _Importer:
         if payload.turns and self.turn_logs is not None:
             self.screen.path("session", asked.session)
             self._take_turns(asked, payload.turns, self.turn_logs, taken, now)
-        for entry, place in zip(payload.entries or (), prepared.places, strict=True):
-            self._take_entry(asked, entry, place, taken, now)
+        for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
+            self._take_entry(asked, entry, target, taken, now)
         result = {
             "added": taken.added,
             "known": taken.known,
@@ -187,52 +183,49 @@ class _Importer:
         made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
         return [FileWritten(asked.group, "watermark", file, made, held)]
 
-    def _take_entry(self, asked: Asked, said: ImportedEntry, place: _Place, taken: _Taken, now: datetime) -> None:
+    def _take_entry(self, asked: Asked, said: ImportedEntry, target: str, taken: _Taken, now: datetime) -> None:
         try:
             taken.check(said.content)
-            entry, neutralised = self._entry(asked, said, place, now)
-            if place.target in taken.files or self._is_there(entry, place):
+            entry, neutralised = self._entry(asked, said, target, now)
+            if target in taken.files or self._is_there(asked.group, entry):
                 taken.known += 1
                 return
         except Refusal as refusal:
             taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
             return
-        taken.files.add(place.target)
+        taken.files.add(target)
         taken.added += 1
         taken.neutralised.update(neutralised)
-        taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
+        taken.changes.append(FileWritten(asked.group, "entry", target, dump_entry(entry), None))
 
-    def _is_there(self, entry: Entry, place: _Place) -> bool:
+    def _is_there(self, group: str, entry: Entry) -> bool:
         """Return whether an entry exists already. Raises Refusal if it exists with different content."""
-        for file in (place.target, *place.found):
-            if (data := self.files.view(file)) is not None:
-                with suppress(ValueError):  # it is not an entry, and keeps its place
-                    if self.entries.parse(file, data).content == entry.content:
-                        return True
-                raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
+        for file in self.files.named(memory_folder(group), f"{entry.id}.json"):
+            with suppress(ValueError):  # it is not an entry, and keeps its place
+                if self.entries.parse(file, self.files.view(file) or b"").content == entry.content:
+                    return True
+            raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
         return False
 
-    def _entry(
-        self, asked: Asked, said: ImportedEntry, place: _Place, now: datetime
-    ) -> tuple[Entry, Mapping[str, int]]:
+    def _entry(self, asked: Asked, said: ImportedEntry, target: str, now: datetime) -> tuple[Entry, Mapping[str, int]]:
         """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
         members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
-        texts = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
+        clean, neutralised = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
         created = min(_time(said.created), now) if said.created else to_milliseconds(now)
         entry = Entry(
             id=said.id,
-            category=place.category,
-            content=texts.content or "",
-            tags=texts.tags or (),
+            category=place_of(target)[1],
+            content=clean.content,
+            tags=tuple(clean.tags or ()),
             created=created,
             updated=max(created, min(_time(said.updated), now)) if said.updated else created,
-            metadata=texts.metadata or {},
+            metadata=clean.metadata or {},
             by=asked.payload.by or asked.sender,
-            title=texts.title,
-            aliases=texts.aliases or (),
-            origin=Origin("imported", where=texts.origin_from),
+            title=clean.title,
+            aliases=tuple(clean.aliases or ()),
+            origin=Origin("imported", where=clean.origin_from),
         )
-        return entry, texts.neutralised
+        return entry, neutralised
 
 
 def _time(text: str) -> datetime:

@@ -67,6 +67,21 @@ class Listed(NamedTuple):
     marks: Mapping[str, Any]
 
 
+class Among(NamedTuple):
+    """The entries that are asked for; None: any.
+
+    Args:
+        category: it and those below it, as it is spelled on disk.
+        levels: names in a category, at most; none has more than eight.
+        name: their name.
+    """
+
+    category: str | None
+    levels: int = 8
+    author: str | None = None
+    name: str | None = None
+
+
 class Lookups:
     """Queries of the database. Thread-safe; none reads a file."""
 
@@ -139,48 +154,48 @@ class Lookups:
         rows = self._db.rows(query, (group, category, name))
         return str(rows[0][0]) if rows else None
 
-    def sizes(self, group: str, author: str | None = None) -> list[tuple[str, int, int]]:
+    def sizes(self, group: str, author: str | None = None, category: str | None = None) -> list[tuple[str, int, int]]:
         """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted.
 
         Args:
             author: only entries saved by this author.
+            category: only those in it and below it.
         """
-        where, values = self._entries_of(group, author)
+        where, values = self._where(group, Among(category, author=author))
         query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
         return self._db.rows(query, values)
 
-    def listed(
-        self, group: str, categories: Sequence[str], author: str | None, limit: int, offset: int
-    ) -> list[Listed]:
-        """Return entries of these categories by category, then by name, those without a name last."""
-        where, values = self._entries_of(group, author)
-        where += f" AND category IN ({','.join('?' * len(categories))})"
-        return self._listed(where, "category, name = '', name, key", (*values, *categories, limit, offset))
-
-    def newest(self, group: str, category: str | None, author: str | None, limit: int, offset: int) -> list[Listed]:
-        """Return entries, newest first.
+    def listed(self, group: str, among: Among, limit: int = -1, offset: int = 0, *, newest: bool) -> list[Listed]:
+        """Return entries by category, then by name, those without a name last; or the newest first.
 
         Args:
-            category: only those in it and below it.
+            limit: how many at most; negative: all.
         """
-        where, values = self._entries_of(group, author)
-        if category is not None:
-            where += " AND (category = ? OR category > ? AND category < ?)"
-            values += [category, f"{category}/", f"{category}0"]  # "0" comes after "/"
-        return self._listed(where, "at DESC, key", (*values, limit, offset))
-
-    def _entries_of(self, group: str, author: str | None) -> tuple[str, list[str | int]]:
-        where, values = "kind = 0 AND number >> 40 = ?", list[str | int]([self._db.group(group)])
-        return (where, values) if author is None else (f"{where} AND author = ?", [*values, author])
-
-    def _listed(self, where: str, order: str, values: Sequence[object]) -> list[Listed]:
+        where, values = self._where(group, among)
+        order = "at DESC, key" if newest else "category, name = '', name, key"
         query = (
             "SELECT key, category, name, title, substr(text, 1, 400), bytes, author, at, marks FROM docs "  # noqa: S608  no values
             f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) "
-            f"ORDER BY {order}"  # the inner query of `listed` reads only an index, not the texts
+            f"ORDER BY {order}"  # the inner query by name reads only an index, not the texts
         )
-        rows = self._db.rows(query, values)
+        rows = self._db.rows(query, (*values, limit, offset))
         return [Listed._make((*row, orjson.loads(marks) if marks else {})) for *row, marks in rows]
+
+    def _where(self, group: str, among: Among) -> tuple[str, list[str | int]]:
+        """Return the conditions of a query for entries, and their values."""
+        where, values = "kind = 0 AND number >> 40 = ?", list[str | int]([self._db.group(group)])
+        where += " AND length(category) - length(replace(category, '/', '')) < ?"
+        values.append(among.levels)
+        if among.category is not None:
+            where += " AND (category = ? OR category > ? AND category < ?)"
+            values += [among.category, f"{among.category}/", f"{among.category}0"]  # "0" comes after "/"
+        if among.author is not None:
+            where += " AND author = ?"
+            values.append(among.author)
+        if among.name is not None:
+            where += " AND name = ?"
+            values.append(among.name)
+        return where, values
 
     def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
         """Return id -> number of those of the entries that are searched and that a group may read."""

@@ -6,9 +6,8 @@ Texts of a request are neutralised, screened for credentials, and not blank.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -24,7 +23,7 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen
-from honeybadger_host.memory.entries.entry import Entry, Json, marks_of, show_time, version_of
+from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.text.labels import each_once
 
@@ -99,22 +98,22 @@ def check_version(what: str, expected: str | None, held: bytes | None) -> None:
     )
 
 
-def the_one(id_: str, found: list[str]) -> str:
+def the_one(id_: str, found: list[str], field: str = "payload.id") -> str:
     """Return the file of an id. Raises Refusal if there is none, or more than one."""
     if not found:
-        raise not_found(id_)
+        raise not_found(id_, field)
     if len(found) > 1:
         names = " and ".join(file.split("/", 2)[2] for file in sorted(found))
-        raise Refusal("conflict", f"{id_} is the id of {names}: rename or remove one of them", field="payload.id")
+        raise Refusal("conflict", f"{id_} is the id of {names}: rename or remove one of them", field=field)
     return found[0]
 
 
-def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
+def parsed(entries: EntryFiles, file: str, data: bytes, field: str = "payload.id") -> Entry:
     try:
         return entries.parse(file, data)
     except ValueError as error:
         raise Refusal(
-            "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field="payload.id"
+            "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field=field
         ) from None
 
 
@@ -128,26 +127,8 @@ def no_name(category: str, name: str) -> Refusal:
     return Refusal("not_found", f"no entry of {category} has the name {name}", field="payload.name")
 
 
-def not_found(id_: str) -> Refusal:
-    return Refusal("not_found", f"no entry of this group has the id {id_}", field="payload.id")
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """The members of an entry in a request; None: left out.
-
-    Args:
-        neutralised: number of changes by kind.
-    """
-
-    content: str | None
-    name: str | None
-    title: str | None
-    aliases: tuple[str, ...] | None
-    tags: tuple[str, ...] | None
-    metadata: Mapping[str, Json] | None
-    neutralised: Mapping[str, int]
-    origin_from: str | None = None
+def not_found(id_: str, field: str = "payload.id") -> Refusal:
+    return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=field)
 
 
 def _is_json(text: str) -> bool:
@@ -158,42 +139,44 @@ def _is_json(text: str) -> bool:
         return False
 
 
+WriteT = TypeVar("WriteT", SaveMemory, EditMemory)
+
+
 def cleaned(
-    asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, heading: str = "", category: str = ""
-) -> Texts:
-    """Return the texts of a payload. Raises Refusal.
+    asked: Asked, payload: WriteT, screen: Screen, *, heading: str = "", category: str = ""
+) -> tuple[WriteT, Mapping[str, int]]:
+    """Return a payload with its texts cleaned, and the number of changes by kind. Raises Refusal.
 
     Args:
         heading: the heading above the text when the payload has no title.
         category: where the entry is when the payload does not say.
     """
     texts = CleanTexts(asked, screen)
-
-    def line(member: str, text: str | None) -> str | None:
-        return None if text is None else texts.line(f"payload.{member}", text)
-
-    def lines(member: str, given: list[str] | None) -> tuple[str, ...] | None:
-        if given is None:
-            return None
-        return each_once(texts.line(f"payload.{member}.{at}", text) for at, text in enumerate(given))
-
+    clean: dict[str, Any] = {}
     if payload.category is not None:
         screen.path("payload.category", payload.category)
-    name = None if payload.name is None else texts.name("payload.name", payload.name)
-    title, origin_from = line("title", payload.title), line("origin_from", payload.origin_from)
-    if origin_from is not None and payload.origin is None:
-        why = "payload.origin_from says where exactly: say payload.origin, too, as web or imported"
-        raise Refusal("invalid", why, field="payload.origin")
-    aliases, tags = lines("aliases", payload.aliases), lines("tags", payload.tags)
-    content = None
-    is_document = is_store(payload.category or category)
-    if payload.content is not None and not is_document and len(payload.content) > MAX_NOTE_CHARACTERS:
-        why = f"payload.content has {len(payload.content)} characters, the limit is {MAX_NOTE_CHARACTERS}: send less"
-        raise Refusal("too_large", why, field="payload.content")
-    if payload.content is not None and is_document and _is_json(payload.content):
-        content, changed = screen.data(asked, "payload.content", payload.content)  # exact: it is shown to no model
+    if payload.name is not None:
+        texts.name("payload.name", payload.name)
+    if payload.title is not None:
+        clean["title"] = texts.line("payload.title", payload.title)
+    if payload.origin_from is not None:
+        clean["origin_from"] = texts.line("payload.origin_from", payload.origin_from)
+        if payload.origin is None:
+            why = "payload.origin_from says where exactly: say payload.origin, too, as web or imported"
+            raise Refusal("invalid", why, field="payload.origin")
+    for member, labels in (("aliases", payload.aliases), ("tags", payload.tags)):
+        if labels is not None:
+            lines: list[str] = [texts.line(f"payload.{member}.{at}", label) for at, label in enumerate(labels)]
+            clean[member] = [*each_once(lines)]
+    content, is_document = payload.content, is_store(payload.category or category)
+    if content is not None and is_document and _is_json(content):
+        clean["content"], changed = screen.data(asked, "payload.content", content)  # exact: no model reads it
         texts.changed.update(changed)
-    elif payload.content is not None:
-        content = texts.said("payload.content", payload.content, heading=title or heading)
-    metadata = None if payload.metadata is None else texts.tree("payload.metadata", payload.metadata)
-    return Texts(content, name, title, aliases, tags, metadata, dict(texts.changed), origin_from)
+    elif content is not None:
+        if not is_document and len(content) > MAX_NOTE_CHARACTERS:
+            why = f"payload.content has {len(content)} characters, the limit is {MAX_NOTE_CHARACTERS}: send less"
+            raise Refusal("too_large", why, field="payload.content")
+        clean["content"] = texts.said("payload.content", content, heading=clean.get("title") or heading)
+    if payload.metadata is not None:
+        clean["metadata"] = texts.tree("payload.metadata", payload.metadata)
+    return payload.model_copy(update=clean), dict(texts.changed)

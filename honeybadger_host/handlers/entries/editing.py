@@ -6,6 +6,7 @@ removed here, in one transaction.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,7 +15,6 @@ from typing import Final
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.entries.answers import (
-    Texts,
     check_future,
     check_version,
     cleaned,
@@ -51,7 +51,8 @@ class _Edit:
         bound_for: category and name it will have, as far as was known when the places were loaded.
     """
 
-    texts: Texts
+    payload: EditMemory
+    neutralised: Mapping[str, int]
     category: str | None
     bound_for: tuple[str, str | None] | None
     places: tuple[str, ...]
@@ -76,56 +77,42 @@ class _Editing:
 
     def prepare(self, asked: Asked) -> _Edit:
         """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
-        payload: EditMemory = asked.payload
-        if payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
+        if asked.payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        before = self._now_in(asked.group, payload.id)
-        texts = cleaned(
-            asked,
-            payload,
-            self.screen,
-            heading=(before and before.title) or "",
-            category=before.category if before else "",
-        )
+        before: Entry | None = None
+        self.places.load(asked.group, asked.payload.id)
+        with contextlib.suppress(Refusal):  # an earlier change of the batch may make it
+            before = self.places.the_one(asked.group, asked.payload.id).entry
+        heading, held_in = ("", "") if before is None else (before.title or "", before.category)
+        payload, neutralised = cleaned(asked, asked.payload, self.screen, heading=heading, category=held_in)
         category = None if payload.category is None else self.places.entries.place(asked.group, payload.category)
         bound_for: tuple[str, str | None] | None = None
         places: list[str] = []
         if before is not None:
-            bound_for = (category or before.category, texts.name or before.name)
+            bound_for = (category or before.category, payload.name or before.name)
             if bound_for != (before.category, before.name):
                 places += self._places(asked.group, before.id, *bound_for)
-        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=self.is_agent(asked.sender))
+        origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=self.is_agent(asked.sender))
         valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
         gone = load_superseded(self.places, asked.group, payload.supersedes or ())
-        return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
-
-    def _now_in(self, group: str, id_: str) -> Entry | None:
-        """Return the entry on disk, or None unless exactly one file has the id; all files of the id are loaded."""
-        found = self.places.entries.find(group, id_)
-        held = [self.places.files.load(file) for file in found]
-        if len(found) != 1 or held[0] is None:
-            return None
-        try:
-            return self.places.entries.parse(found[0], held[0])
-        except ValueError:
-            return None
+        return _Edit(payload, neutralised, category, bound_for, tuple(places), origin, valid_until, gone)
 
     def _places(self, group: str, id_: str, category: str, name: str | None) -> list[str]:
         """Return the files that an entry may move to, loaded."""
         if name is not None:
-            return list(self.places.named(group, category, name))
+            return self.places.named(group, category, name)
         file = entry_file(group, category, id_)
         self.places.files.load(file)
         return [file]
 
     def decide(self, asked: Asked, edit: _Edit, now: datetime) -> Outcome:
         """Return the edited entry, and the changes that make it. Raises Refusal."""
-        payload: EditMemory = asked.payload
+        payload = edit.payload
         file, data, before = self.places.the_one(asked.group, payload.id)
         check_version(f"entry {before.id}", payload.expected_version, data)
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
-        after = _edited(before, edit, payload, now)
+        after = _edited(before, edit, now)
         if len(after.content) > MAX_NOTE_CHARACTERS and not is_store(after.category):
             why = f"{before.id} has {len(after.content)} characters, the limit is {MAX_NOTE_CHARACTERS} outside store/"
             raise Refusal("too_large", f"payload.category: {why}; nothing was changed", field="payload.category")
@@ -142,7 +129,7 @@ class _Editing:
                 FileWritten(asked.group, "entry", place, written, None),
             )
         changes += superseded(self.places, asked.group, after, payload.supersedes or (), edit.gone, existed=True)
-        return Outcome(with_neutralised(shown(after, place, written), edit.texts.neutralised), changes)
+        return Outcome(with_neutralised(shown(after, place, written), edit.neutralised), changes)
 
     def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
         """Return the file of an entry after an edit. Raises Refusal if it moves and the new place is taken."""
@@ -160,18 +147,18 @@ class _Editing:
         return place
 
 
-def _edited(entry: Entry, edit: _Edit, payload: EditMemory, now: datetime) -> Entry:
+def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
     """Return an entry after an edit, with its old id. Its first author and their time stay."""
-    texts = edit.texts
+    payload = edit.payload
     edited = replace(
         entry,
-        content=entry.content if texts.content is None else texts.content,
+        content=entry.content if payload.content is None else payload.content,
         category=edit.category or entry.category,
-        name=texts.name or entry.name,
-        title=texts.title or entry.title,
-        aliases=entry.aliases if texts.aliases is None else texts.aliases,
-        tags=entry.tags if texts.tags is None else texts.tags,
-        metadata=entry.metadata if texts.metadata is None else texts.metadata,
+        name=payload.name or entry.name,
+        title=payload.title or entry.title,
+        aliases=entry.aliases if payload.aliases is None else tuple(payload.aliases),
+        tags=entry.tags if payload.tags is None else tuple(payload.tags),
+        metadata=entry.metadata if payload.metadata is None else payload.metadata,
         pinned=entry.pinned if payload.pinned is None else payload.pinned,
         standing=_standing(entry.standing, edit, payload),
         updated=now,

@@ -1,4 +1,4 @@
-"""`list_memory_entries`: the entries of a group by category and name, as they are indexed."""
+"""`list_memory_entries`: the entries of a group by category and name, as they are indexed; and its categories."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ import orjson
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, QueryHandler
-from honeybadger_host.handlers.entries.places import named_entry
-from honeybadger_host.memory.entries.entry import Entry, entry_file, marks_of, show_time, version_of
+from honeybadger_host.memory.entries.entry import Entry, entry_file, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.index import Index
-from honeybadger_host.search.index_db import IN_ONE_QUERY
-from honeybadger_host.search.lookups import Listed
-from honeybadger_host.text.labels import is_below
+from honeybadger_host.search.lookups import Among, Listed
 from honeybadger_host.text.neutralise import one_line
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -30,20 +27,29 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "$lte": operator.le,
 }
 _DEFAULT_LIMIT: Final = 200  # entries of a reply to a request that gives no limit
-_MAX_BEGINNING: Final = 160  # characters of an entry's text in a list
+MAX_BEGINNING: Final = 160  # characters of a text in a list: about two lines of a table
+
+
+def list_memory_categories(entries: EntryFiles) -> QueryHandler:
+    """Return the handler of `list_memory_categories`: categories with entries, and those above them."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        counts = entries.categories(asked.group)
+        rows = _folders([(category, count, 0) for category, count in counts.items()])
+        for row in rows:
+            del row["bytes"]
+        return {"categories": rows, "total": sum(counts.values())}
+
+    return QueryHandler(answer)
 
 
 def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `list_memory_entries`. An entry asked for by name is found before it is indexed."""
+    """Return the handler of `list_memory_entries`."""
     listing = _Listing(entries, index)
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: ListMemoryEntries = asked.payload
         is_complete = index.bring_up(asked.group)
-        if payload.name is not None:
-            rows = listing.named(asked.group, payload, payload.name)
-            return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        return {**listing.paged(asked.group, payload), "is_complete": is_complete}
+        return {**listing.listed(asked.group, asked.payload), "is_complete": is_complete}
 
     return QueryHandler(answer)
 
@@ -55,75 +61,45 @@ class _Listing:
     entries: EntryFiles
     index: Index
 
-    def named(self, group: str, payload: ListMemoryEntries, name: str) -> list[dict[str, Any]]:
-        """Return the row of the entry with a name; empty when there is none, or the conditions do not hold."""
-        category = self.entries.place(group, payload.category or GENERAL, is_new=False)
-        found = named_entry(self.entries, self.index.lookups, group, category, name)
-        if found is None or (payload.where is not None and not holds(payload.where, found[2])):
-            return []
-        _, data, entry = found
-        at = entry.updated or entry.created
-        seconds = None if at is None else at.timestamp()
-        size = len(entry.content.encode("utf-8", "surrogatepass"))
-        title, begins, marks = entry.title or "", entry.content[:400], marks_of(entry)
-        row = _row(Listed(entry.id, category, name, title, begins, size, entry.by or "", seconds, marks))
-        return [{**row, **_text(entry, data)} if payload.with_content else row]
-
-    def paged(self, group: str, payload: ListMemoryEntries) -> dict[str, Any]:
+    def listed(self, group: str, payload: ListMemoryEntries) -> dict[str, Any]:
         """Return the members of a reply with a page of entries, and with the categories. Raises Refusal."""
         if payload.newest and payload.depth is not None:
             raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
-        sizes = list(self.index.lookups.sizes(group, payload.author))
-        base = 0
-        if payload.category is not None:
-            base = _levels(payload.category)
-            sizes = [row for row in sizes if is_below(row[0], payload.category)]
-        depth = 8 if payload.depth is None else payload.depth  # 8 is the largest that a request may ask for
-        deepest = base + depth
-        counts = {category: count for category, count, _ in sizes if _levels(category) <= deepest}
+        among, base = self._among(group, payload)
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
-        offset = payload.offset or 0
+        offset, lookups = payload.offset or 0, self.index.lookups
+        sizes = lookups.sizes(group, payload.author, among.category)
         if payload.where is None:
-            total = sum(counts.values())
-            page = self._page(group, payload, counts, limit, offset)
+            page = lookups.listed(group, among, limit, offset, newest=payload.newest or False)
+            total = sum(count for category, count, _ in sizes if _levels(category) <= among.levels)
         else:
-            matching = self._matching(group, payload, counts, payload.where)
-            total = len(matching)
-            page = matching[offset : offset + limit]
+            every = lookups.listed(group, among, newest=payload.newest or False)
+            matching = [each for each in every if self._holds(payload.where, group, each)]
+            page, total = matching[offset : offset + limit], len(matching)
         rows, has_more = self._with_texts(payload, group, page)
+        if payload.name is not None:
+            return {"entries": rows, "total": len(rows), "folders": []}
         return {
             "entries": rows,
             "total": total,
-            "folders": _folders(sizes, base, deepest + 1),
+            "folders": _folders(sizes, base, among.levels + 1),
             "has_more": has_more or offset + len(rows) < total,
         }
 
-    def _page(
-        self, group: str, payload: ListMemoryEntries, counts: Mapping[str, int], limit: int, offset: int
-    ) -> Sequence[Listed]:
-        """Return a page of the entries that are asked for.
+    def _among(self, group: str, payload: ListMemoryEntries) -> tuple[Among, int]:
+        """Return the entries that are asked for, and the levels of their category."""
+        category = payload.category if payload.name is None else payload.category or GENERAL
+        if category is not None:
+            category = self.entries.place(group, category, is_new=False)
+        base = 0 if category is None else _levels(category)
+        depth = 8 if payload.depth is None else payload.depth  # no category is deeper
+        levels = base + (depth if payload.name is None else 0)
+        return Among(category, levels, payload.author, payload.name), base
 
-        Args:
-            counts: category -> entries directly in it, sorted.
-        """
-        if payload.newest:
-            return self.index.lookups.newest(group, payload.category, payload.author, limit, offset)
-        categories, passed_over = _page(counts, limit, offset)
-        return self.index.lookups.listed(group, categories, payload.author, limit, passed_over)
-
-    def _matching(
-        self, group: str, payload: ListMemoryEntries, counts: Mapping[str, int], where: Mapping[str, Any]
-    ) -> list[Listed]:
-        """Return the entries for which the conditions hold; each file is read for it."""
-        matching: list[Listed] = []
-        offset = 0
-        while listed := self._page(group, payload, counts, IN_ONE_QUERY, offset):
-            offset += len(listed)
-            for each in listed:
-                read = self._read(group, each)
-                if read is not None and holds(where, read[1]):
-                    matching.append(each)
-        return matching
+    def _holds(self, where: Mapping[str, Any], group: str, listed: Listed) -> bool:
+        """Return whether the conditions hold for an entry, whose file is read for it."""
+        read = self._read(group, listed)
+        return read is not None and holds(where, read[1])
 
     def _with_texts(
         self, payload: ListMemoryEntries, group: str, listed: Sequence[Listed]
@@ -152,25 +128,7 @@ class _Listing:
         return None
 
 
-def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:
-    """Return the categories of a page of entries, and the number of their entries before the page.
-
-    Args:
-        counts: category -> entries directly in it, sorted; a group may have more categories than one query takes.
-    """
-    taken: list[str] = []
-    start = 0
-    for category, count in counts.items():
-        if start + count > offset and start < offset + limit:
-            taken.append(category)
-        elif not taken:
-            offset -= count
-            continue
-        start += count
-    return taken, offset
-
-
-def _folders(sizes: Sequence[tuple[str, int, int]], base: int, deepest: int) -> list[dict[str, Any]]:
+def _folders(sizes: Sequence[tuple[str, int, int]], base: int = 0, deepest: int = 8) -> list[dict[str, Any]]:
     """Return the categories from `base` down to `deepest` levels with their entries, parents first."""
     counts: dict[tuple[str, ...], list[int]] = {}
     for category, entries, size in sizes:
@@ -192,7 +150,7 @@ def _row(listed: Listed) -> dict[str, Any]:
         "category": listed.category,
         "name": listed.name or None,
         "title": listed.title or None,
-        "begins": shortened(one_line(listed.begins).text, _MAX_BEGINNING),
+        "begins": shortened(one_line(listed.begins).text, MAX_BEGINNING),
         "bytes": listed.bytes,
         "author": listed.author or None,
         "pinned": listed.marks.get("pinned", False),

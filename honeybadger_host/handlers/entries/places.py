@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.entries.answers import parsed, the_one
@@ -16,12 +17,29 @@ from honeybadger_host.memory.markdown.archive import archived_file
 from honeybadger_host.search.lookups import Lookups
 
 
-def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the files that an entry may have, with their content, one for each salt, until one of them is free.
+class Holding(NamedTuple):
+    """An entry, its file and the content of that."""
+
+    file: str
+    data: bytes
+    entry: Entry
+
+
+def places_of(
+    entries: EntryFiles,
+    read: Callable[[str], bytes | None],
+    group: str,
+    elsewhere: str | None,
+    place: Callable[[int], str],
+) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the files that an entry may have, with their content: one for each salt, until one is free.
 
     Args:
+        elsewhere: the id that the index has for it, whose files come first.
         place: salt -> file.
     """
+    for file in () if elsewhere is None else entries.find(group, elsewhere):
+        yield file, read(file)
     for salt in itertools.count():
         file = place(salt)
         data = read(file)
@@ -30,29 +48,34 @@ def salted(place: Callable[[int], str], read: Callable[[str], bytes | None]) -> 
             return
 
 
-def named_entry(
-    entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str
-) -> tuple[str, bytes, Entry] | None:
-    """Return the file, its content and the entry of a name, or None if there is none.
+def standing_in(entries: EntryFiles, places: Iterable[tuple[str, bytes | None]]) -> Iterator[Holding]:
+    """Yield the entries in some files; a file that is not an entry stays, and is passed over."""
+    for file, data in places:
+        if data is not None:
+            with contextlib.suppress(ValueError):
+                yield Holding(file, data, entries.parse(file, data))
 
-    The files named after it are read first, then the file that the index has.
+
+def with_name(holdings: Iterable[Holding], category: str, name: str) -> Holding | None:
+    """Return the first entry of a name, or None."""
+    return next((one for one in holdings if (one.entry.category, one.entry.name) == (category, name)), None)
+
+
+def named_entry(entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str) -> Holding | None:
+    """Return the entry of a name as the files have it, or None if there is none.
 
     Args:
         category: as it is spelled on disk.
     """
-    places = salted(
-        lambda salt: entry_file(group, category, named_id(category, name, salt)),
+    elsewhere = lookups.named(group, category, name)
+    places = places_of(
+        entries,
         entries.read,
+        group,
+        elsewhere,
+        lambda salt: entry_file(group, category, named_id(category, name, salt)),
     )
-    found = [(file, data) for file, data in places if data is not None]
-    if (elsewhere := lookups.named(group, category, name)) is not None:
-        found += ((file, entries.read(file) or b"") for file in entries.find(group, elsewhere))
-    for file, data in found:
-        with contextlib.suppress(ValueError):  # it is not an entry, or it was removed meanwhile
-            entry = entries.parse(file, data)
-            if (entry.category, entry.name) == (category, name):
-                return file, data, entry
-    return None
+    return with_name(standing_in(entries, places), category, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +86,8 @@ class EntryPlaces:
     files: WholeFiles
     lookups: Lookups
 
-    def named(self, group: str, category: str, name: str) -> Iterator[str]:
-        """Yield the files that an entry of this name may have, loaded: the one in the index, then one for each salt.
+    def named(self, group: str, category: str, name: str) -> list[str]:
+        """Return the files that an entry of this name may have, loaded: the one in the index, then one for each salt.
 
         Args:
             category: as it is spelled on disk.
@@ -73,17 +96,13 @@ class EntryPlaces:
         elsewhere = self.lookups.named(group, category, name)
         return self._loaded(group, elsewhere, lambda salt: entry_file(group, category, named_id(category, name, salt)))
 
-    def of_text(self, group: str, category: str, text: str) -> Iterator[str]:
-        """Yield the files that an entry of this text may have, loaded, as `named` does."""
+    def of_text(self, group: str, category: str, text: str) -> list[str]:
+        """Return the files that an entry of this text may have, loaded, as `named` does."""
         elsewhere = self.lookups.known(group, category, text)
         return self._loaded(group, elsewhere, lambda salt: entry_file(group, category, entry_id(category, text, salt)))
 
-    def _loaded(self, group: str, elsewhere: str | None, place: Callable[[int], str]) -> Iterator[str]:
-        for file in () if elsewhere is None else self.entries.find(group, elsewhere):
-            self.files.load(file)
-            yield file
-        for file, _ in salted(place, self.files.load):
-            yield file
+    def _loaded(self, group: str, elsewhere: str | None, place: Callable[[int], str]) -> list[str]:
+        return [file for file, _ in places_of(self.entries, self.files.load, group, elsewhere, place)]
 
     def load(self, group: str, id_: str) -> list[str]:
         """Load the files of an id, and their places in the archive; return the files. Raises WorldFailed."""
@@ -93,41 +112,33 @@ class EntryPlaces:
             self.files.load(archived_file(file))
         return found
 
-    def free(self, places: Iterable[str], category: str, name: str) -> str:
+    def archived(self, file: str) -> bytes | None:
+        """Return the content of an entry's place in the archive. Raises Refusal if the entry came with this batch."""
+        try:
+            return self.files.view(archived_file(file))
+        except KeyError:
+            raise Refusal("conflict", "it changed meanwhile: nothing was changed, send it again") from None
+
+    def free(self, places: Sequence[str], category: str, name: str) -> str:
         """Return the first of `places` that is free, see `named`. Raises Refusal if an entry has the name."""
-        places = list(places)
-        if (held := self.holder(places, category, name)) is not None:
-            why = f"entry {held[2].id} of {category} has this name: choose another, or edit that one"
+        if (held := with_name(self.standing(places), category, name)) is not None:
+            why = f"entry {held.entry.id} of {category} has this name: choose another, or edit that one"
             raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")
-        return first_free(self.look_at(places)[0])
+        return self.first_free(places)
 
-    def holder(self, places: Iterable[str], category: str, name: str) -> tuple[str, bytes, Entry] | None:
-        """Return the file, its content and the entry of a name among `places`, see `named`, or None."""
-        _, standing = self.look_at(places)
-        return next((one for one in standing if (one[2].category, one[2].name) == (category, name)), None)
+    def first_free(self, places: Iterable[str]) -> str:
+        """Return the first of `places` that is free. Raises Refusal if none is."""
+        free = next((file for file in places if self.files.view(file) is None), None)
+        if free is None:  # another save of this batch took it: the next batch has a new one
+            raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
+        return free
 
-    def the_one(self, group: str, id_: str) -> tuple[str, bytes, Entry]:
-        """Return the file, its content and the entry of an id; the file must be loaded. Raises Refusal."""
-        file = the_one(id_, self.files.named(memory_folder(group), f"{id_}.json"))
+    def standing(self, places: Iterable[str]) -> Iterator[Holding]:
+        """Yield the entries in `places`."""
+        return standing_in(self.entries, ((file, self.files.view(file)) for file in places))
+
+    def the_one(self, group: str, id_: str, field: str = "payload.id") -> Holding:
+        """Return the entry of an id; its file must be loaded. Raises Refusal."""
+        file = the_one(id_, self.files.named(memory_folder(group), f"{id_}.json"), field)
         data = self.files.view(file) or b""
-        return file, data, parsed(self.entries, file, data)
-
-    def look_at(self, places: Iterable[str]) -> tuple[str | None, list[tuple[str, bytes, Entry]]]:
-        """Return the first free place, and the entries in the other places, each with its file and content."""
-        free: str | None = None
-        standing: list[tuple[str, bytes, Entry]] = []
-        for file in places:
-            data = self.files.view(file)
-            if data is None:
-                free = free or file
-            else:
-                with contextlib.suppress(ValueError):  # the file is not an entry, and stays
-                    standing.append((file, data, self.entries.parse(file, data)))
-        return free, standing
-
-
-def first_free(place: str | None) -> str:
-    """Return a place that is free. Raises Refusal if there is none."""
-    if place is None:  # another save of this batch took it: the next batch has a new one
-        raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
-    return place
+        return Holding(file, data, parsed(self.entries, file, data, field))

@@ -1,4 +1,4 @@
-"""Long-term entries: `save_memory`, `get_memory`, `delete_memory`, `list_memory_categories` (RB1, RB4, RB5, AM3, AM6).
+"""Long-term entries: `save_memory`, `get_memory`, `delete_memory` (RB1, RB4, RB5, AM3, AM6).
 
 The file of an entry is named after its text, so one look shows whether the text is known
 (docs/decisions/013-entries.md).
@@ -6,7 +6,6 @@ The file of an entry is named after its text, so one look shows whether the text
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +17,6 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.handlers.entries.answers import (
-    Texts,
     check_future,
     check_one_key,
     check_version,
@@ -30,7 +28,7 @@ from honeybadger_host.handlers.entries.answers import (
     shown,
     the_one,
 )
-from honeybadger_host.handlers.entries.places import EntryPlaces, first_free, named_entry
+from honeybadger_host.handlers.entries.places import EntryPlaces, named_entry, with_name
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
 from honeybadger_host.handlers.redaction import Screen, with_neutralised
@@ -58,8 +56,8 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 class _Said:
     """The screened entry, and the files that may already have it or that it may go to."""
 
-    content: str
-    texts: Texts
+    payload: SaveMemory
+    neutralised: Mapping[str, int]
     category: str
     files: tuple[str, ...]
     origin: Origin | None
@@ -79,49 +77,39 @@ def save_memory(
     similar = Similar(index)
 
     def prepare(asked: Asked) -> _Said:
-        payload: SaveMemory = asked.payload
-        _check_replacing(payload)
-        texts = cleaned(asked, payload, screen)
-        category = places.entries.place(asked.group, GENERAL if payload.category is None else payload.category)
-        content = texts.content or ""  # a save has one
-        found = (
-            places.of_text(asked.group, category, folded(content))
-            if texts.name is None
-            else places.named(asked.group, category, texts.name)
-        )
-        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
+        _check_replacing(asked.payload)
+        payload, neutralised = cleaned(asked, asked.payload, screen)
+        category = places.entries.place(asked.group, payload.category or GENERAL)
+        if payload.name is None:
+            found = places.of_text(asked.group, category, folded(payload.content))
+        else:
+            found = places.named(asked.group, category, payload.name)
+        origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=is_agent(asked.sender))
         valid_until = read_valid_until(payload.valid_until)
         gone = load_superseded(places, asked.group, payload.supersedes or ())
-        return _Said(
-            content,
-            texts,
-            category,
-            tuple(found),
-            origin,
-            valid_until,
-            gone,
-            similar.to(asked.group, content) if texts.name is None else None,
-        )
+        alike = similar.to(asked.group, payload.content) if payload.name is None else None
+        return _Said(payload, neutralised, category, tuple(found), origin, valid_until, gone, alike)
 
     def decide(asked: Asked, said: _Said, now: datetime) -> Outcome:
         now = to_milliseconds(now)
         check_future(said.valid_until, now)
-        if (name := said.texts.name) is not None:
-            if asked.payload.replace and (held := places.holder(said.files, said.category, name)) is not None:
+        payload = said.payload
+        if (name := payload.name) is not None:
+            held = with_name(places.standing(said.files), said.category, name)
+            if payload.replace and held is not None:
                 file, data, before = held
-                check_version(name, asked.payload.expected_version, data)
-                entry = _in_place_of(before, _entry_of(asked, said, file, now), asked.payload)
+                check_version(name, payload.expected_version, data)
+                entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
                 return _saved(places, asked, said, entry, file, data)
-            check_version(name, asked.payload.expected_version, None)
+            check_version(name, payload.expected_version, None)
             file = places.free(said.files, said.category, name)
             return _saved(places, asked, said, _entry_of(asked, said, file, now), file, None)
-        normalised = folded(said.content)
-        free, standing = places.look_at(said.files)
-        for file, data, entry in standing:
+        normalised = folded(payload.content)
+        for file, data, entry in places.standing(said.files):
             if folded(entry.content) == normalised:
                 entry = reinforce(entry, _entry_of(asked, said, file, now))
                 return _saved(places, asked, said, entry, file, data)
-        place = first_free(free)
+        place = places.first_free(said.files)
         return _saved(places, asked, said, _entry_of(asked, said, place, now), place, None)
 
     return ChangeHandler(decide, prepare)
@@ -146,7 +134,7 @@ def delete_memory(places: EntryPlaces) -> ChangeHandler[tuple[str, tuple[str, ..
             found = places.the_one(asked.group, payload.id or "")
         else:
             category, files = prepared
-            held = places.holder(files, category, payload.name)
+            held = with_name(places.standing(files), category, payload.name)
             if held is None:
                 raise no_name(category, payload.name)
             found = held
@@ -199,41 +187,23 @@ def is_pinned_note(found: Found) -> bool:
     return found.kind == "note" and is_pinned(f"{found.names}\n{found.text}")
 
 
-def list_memory_categories(entries: EntryFiles) -> QueryHandler:
-    """Return the handler of `list_memory_categories`: categories with entries, and those above them."""
-
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        counts = entries.categories(asked.group)
-        totals: Counter[tuple[str, ...]] = Counter()
-        for category, count in counts.items():
-            parts = tuple(category.split("/"))
-            for depth in range(1, len(parts) + 1):
-                totals[parts[:depth]] += count
-        rows = [
-            {"category": "/".join(parts), "entries": counts.get("/".join(parts), 0), "total": total}
-            for parts, total in sorted(totals.items())
-        ]
-        return {"categories": rows, "total": sum(counts.values())}
-
-    return QueryHandler(answer)
-
-
 def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
+    payload = said.payload
     return Entry(
         id=name_in(file),
         category=said.category,
-        content=said.content,
-        tags=said.texts.tags or (),
+        content=payload.content,
+        tags=tuple(payload.tags or ()),
         created=now,
         updated=now,
-        metadata=said.texts.metadata or {},
+        metadata=payload.metadata or {},
         by=asked.sender,
-        name=said.texts.name,
-        title=said.texts.title,
-        aliases=said.texts.aliases or (),
-        pinned=bool(asked.payload.pinned),
+        name=payload.name,
+        title=payload.title,
+        aliases=tuple(payload.aliases or ()),
+        pinned=bool(payload.pinned),
         origin=said.origin,
-        standing=Standing(tuple(dict.fromkeys(asked.payload.supersedes or ())), None, said.valid_until),
+        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, said.valid_until),
     )
 
 
@@ -264,7 +234,7 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
 
 def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
     """Return the outcome of a save. Raises Refusal if the entry would become too large."""
-    ids: Sequence[str] = asked.payload.supersedes or ()
+    ids: Sequence[str] = said.payload.supersedes or ()
     archived = superseded(places, asked.group, entry, ids, said.gone, existed=replaces is not None)
     data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
@@ -273,7 +243,7 @@ def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: s
     size = len(orjson.dumps(entry.metadata))
     if size > MAX_METADATA_BYTES:
         raise _too_large("metadata", f"{size} bytes of metadata", MAX_METADATA_BYTES)
-    result = with_neutralised(shown(entry, file, data), said.texts.neutralised)
+    result = with_neutralised(shown(entry, file, data), said.neutralised)
     if said.similar is not None:
         result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
     return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))

@@ -18,6 +18,7 @@ from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
+from honeybadger_host.handlers.entries.answers import not_found
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.journal.changes import Change
@@ -50,7 +51,7 @@ def _gone(entries: EntryFiles, group: str, id_: str) -> Refusal | str:
     if entries.find(GLOBAL_GROUP, id_):
         why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
         return Refusal("forbidden", why, field=_FIELD)
-    return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
+    return not_found(id_, _FIELD)
 
 
 def superseded(
@@ -74,36 +75,20 @@ def superseded(
     for id_ in ids:
         if id_ == entry.id:
             raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
-        found = files.named(memory_folder(group), f"{id_}.json")
-        if not found and gone.get(id_) == entry.id:
+        is_there = bool(files.named(memory_folder(group), f"{id_}.json"))
+        why_gone = None if is_there else gone.get(id_)
+        if why_gone == entry.id:
             continue  # it was done before
-        if len(found) != 1:
-            raise _refusal(id_, found, gone.get(id_))
-        (file,) = found
-        data = files.view(file)
-        assert data is not None  # noqa: S101  `named` returns existing entries
-        try:
-            old = places.entries.parse(file, data)
-            held = files.view(archived_file(file))
-        except ValueError as error:
-            raise Refusal("conflict", f"{id_} is not an entry: {error}; mend or remove it", field=_FIELD) from None
-        except KeyError:  # it came with this batch
-            raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again") from None
+        if isinstance(why_gone, str):
+            raise Refusal("conflict", f"entry {id_} was superseded by {why_gone}: name that one", field=_FIELD)
+        if why_gone is not None:
+            raise why_gone
+        file, data, old = places.the_one(group, id_, _FIELD)
         if existed and entry.id in old.standing.supersedes:
             why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
             raise Refusal("conflict", why, field=_FIELD)
-        changes += archive_entry(group, file, old, data, held, by=entry.id)
+        changes += archive_entry(group, file, old, data, places.archived(file), by=entry.id)
     return tuple(changes)
-
-
-def _refusal(id_: str, found: Sequence[str], gone: Refusal | str | None) -> Refusal:
-    if isinstance(gone, Refusal):
-        return gone
-    if gone is not None:
-        return Refusal("conflict", f"entry {id_} was superseded by {gone}: name that one", field=_FIELD)
-    if not found:  # this batch removed it
-        return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
-    return Refusal("conflict", f"{id_} is the id of {len(found)} files: rename or remove one", field=_FIELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +173,8 @@ def archive_memory(places: EntryPlaces) -> ChangeHandler[tuple[bytes, tuple[int,
             moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
             return Outcome({"id": payload.id, "file": ARCHIVE}, moved)
         file, data, entry = places.the_one(asked.group, payload.id)
-        place = archived_file(file)
-        try:
-            archived = files.view(place)
-        except KeyError:  # the entry came with this batch
-            raise Refusal("conflict", "it changed meanwhile: nothing was changed, send it again") from None
-        result = {"id": payload.id, "file": place.split("/", 2)[2]}
+        archived = places.archived(file)
+        result = {"id": payload.id, "file": archived_file(file).split("/", 2)[2]}
         return Outcome(result, archive_entry(asked.group, file, entry, data, archived, by=None))
 
     return ChangeHandler(decide, prepare)

@@ -58,6 +58,7 @@ from honeybadger_host.memory.entries.entry import memory_folder
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.search.notes import NOTE_ID, notes_of
+from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.time_stamps import time_stamp
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
@@ -250,18 +251,10 @@ def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str
     if any(source.startswith(NOTE_ID) for source in wanted):
         notes = notes_of(proposal.group, read_whole(home / f"groups/{proposal.group}/{MEMORY}") or b"")
         found |= {name: place.text for name, place in notes.items() if name in wanted}
-    files = {source: entries.find(proposal.group, source) for source in wanted - found.keys()}
-    if not all(files.values()):
-        archive = home / f"groups/{proposal.group}/archive/memory"
-        for path in archive.rglob("*.json"):
-            if path.stem in files:
-                files[path.stem] = files[path.stem] or [str(path.relative_to(home))]
-    for source, named in files.items():
-        for file in named:
-            data = read_whole(home / file)
-            if data is not None:
-                with contextlib.suppress(ValueError):  # it is logged
-                    found[source] = entries.parse(file, data).content
+    for source in wanted - found.keys():
+        for file in entries.find(proposal.group, source) or entries.find(archive_of(proposal.group), source):
+            with contextlib.suppress(ValueError):  # it is logged
+                found[source] = entries.parse(file, entries.read(file) or b"").content
     return found
 
 

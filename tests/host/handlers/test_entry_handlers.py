@@ -304,7 +304,7 @@ def test_an_impossible_supersession_is_refused_by_id(room: Room) -> None:
         ("nothing", "not_found", "no entry of this group has the id nothing"),
         ("rule", "forbidden", "of the group global"),
         (old, "conflict", f"was superseded by {newest}: name that one"),
-        (new, "conflict", "the id of 2 files"),
+        (new, "conflict", f"{new} is the id of memory/copies/{new}.json and memory/general"),
         (itself, "invalid", "cannot supersede itself"),
     ):
         refusal = room.refused("save_memory", content="itself", supersedes=[id_])
