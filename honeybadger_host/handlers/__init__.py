@@ -165,7 +165,7 @@ def build_table(
         "preview_context": context,
         "get_memory": saving.get_memory(dependencies.entry_files, dependencies.index),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
-        "list_memory_categories": saving.list_memory_categories(dependencies.entry_files),
+        "list_memory_categories": listing.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
         "undo": undo.undo(journal.path, dependencies.whole_files, withdrawing),
@@ -190,9 +190,7 @@ def build_table(
         "compact_session": sessions.compact_session(dependencies.sessions),
         "delete_session": sessions.delete_session(dependencies.sessions),
         "list_sessions": sessions.list_sessions(dependencies.sessions),
-        "record_feedback": sessions.record_feedback(
-            dependencies.turn_logs if settings.conversation.enabled else None, screen
-        ),
+        "record_feedback": sessions.record_feedback(dependencies.turn_logs, screen),
         "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
         "stop_turn": chat_turn.stop_turn(runtime.stop, jobs.keep),

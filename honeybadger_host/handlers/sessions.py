@@ -40,6 +40,13 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
+_KEPT: Final = (  # by `delete_session`
+    "notes, entries and proposals of the group: they are not the session's",
+    "what HISTORY.md and summary.md tell of it, if it was consolidated: edit them",
+    "working memory of the session: its entries expire by themselves",
+    "what was said, in its log: search finds it, get_turns with whole reads it; `honeybadger-host forget` deletes it",
+    "the recent conversation in contexts and get_history, unless begin_again leaves it out",
+)
 
 
 def load_session(documents: Sessions) -> QueryHandler:
@@ -109,26 +116,11 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
             "file": session_file(asked.group, asked.session),
             "log": turns_file(asked.group, asked.session) if document.turns else None,
             "context_begins_after": begins_after,
-            "kept": _kept(asked, document.turns or 0, begins_after),
+            "kept": [*_KEPT],
         }
         return Outcome(result, changes)
 
     return ChangeHandler(decide, lambda asked: documents.load_removal(asked.group, asked.session))
-
-
-def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:
-    """Return in words the parts of a session that a deletion keeps."""
-    kept = ["notes, entries and proposals of the group: they are not the session's"]
-    kept.append("what HISTORY.md and summary.md tell of it, if it was consolidated: edit them")
-    kept.append("working memory of the session: its entries expire by themselves")
-    if turns:
-        log_file = turns_file(asked.group, asked.session)
-        kept.append(
-            f"what was said, in {log_file}: search finds it, get_turns with whole reads it; delete it to forget it"
-        )
-        if begins_after < turns:
-            kept.append("the recent conversation in contexts and get_history: delete with begin_again to leave it out")
-    return kept
 
 
 def list_sessions(documents: Sessions) -> QueryHandler:
@@ -294,16 +286,9 @@ def _check_size(member: str, what: str, size: int, limit: int, unit: str) -> Non
         raise Refusal("too_large", f"{what} would have {size} {unit}, the limit is {limit}: send less", field=member)
 
 
-def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler[None]:
-    """Return the handler of `record_feedback`.
-
-    Args:
-        turn_logs: None when no conversation is kept.
-    """
-
+def record_feedback(turn_logs: TurnLogs, screen: Screen) -> ChangeHandler[None]:
     def prepare(asked: Asked) -> None:
-        if turn_logs is not None:
-            turn_logs.load(asked.group, asked.session)
+        turn_logs.load(asked.group, asked.session)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: RecordFeedback = asked.payload
@@ -312,7 +297,7 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
         if payload.kind == "correction" and is_blank(neutralise(content).text):
             why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
             raise Refusal("invalid", why, field="payload.content")
-        last = 0 if turn_logs is None else turn_logs.next_number(asked.group, asked.session) - 1
+        last = turn_logs.next_number(asked.group, asked.session) - 1
         if payload.turn is not None and payload.turn > last:
             why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
             raise Refusal("not_found", why, field="payload.turn")

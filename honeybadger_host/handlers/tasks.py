@@ -212,9 +212,6 @@ class _Found:
         data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         return FileWritten(self.asked.group, "task", self.file, data, self.data)
 
-    def recorded(self, event: Event, **members: Any) -> TaskState:
-        return self.state.after(event, self.now, **members)
-
 
 # The task after a change, its state, and the change of its file.
 _Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
@@ -265,7 +262,7 @@ def _paused(found: _Found) -> _Done:
         f": {payload.why}" if isinstance(payload, PauseTask) and payload.why is not None else ""
     )
     task = task.model_copy(update={"paused": why})
-    return task, found.recorded("paused", why=why), (found.rewritten(paused=why),)
+    return task, found.state.after("paused", found.now, why=why), (found.rewritten(paused=why),)
 
 
 def _resumed(found: _Found) -> _Done:
@@ -273,12 +270,12 @@ def _resumed(found: _Found) -> _Done:
     if not task.paused:
         return task, found.state, ()
     task = task.model_copy(update={"paused": False})
-    return task, found.recorded("resumed", until=found.now), (found.rewritten(paused=False),)
+    return task, found.state.after("resumed", found.now, until=found.now), (found.rewritten(paused=False),)
 
 
 def _cancelled(found: _Found) -> _Done:
     removed = FileRemoved(found.asked.group, "task", found.file, found.data)
-    return found.task, found.recorded("cancelled", why=f"by {found.asked.sender}", asked=None), (removed,)
+    return found.task, found.state.after("cancelled", found.now, why=f"by {found.asked.sender}", asked=None), (removed,)
 
 
 def _asked_for(deps: TaskDependencies, found: _Found) -> _Done:
@@ -287,7 +284,7 @@ def _asked_for(deps: TaskDependencies, found: _Found) -> _Done:
         raise Refusal("conflict", why, field="payload.task")
     if found.state.asked is not None:
         return task, found.state, ()
-    return task, found.recorded("asked", asked=found.now, why=f"asked for by {found.asked.sender}"), ()
+    return task, found.state.after("asked", found.now, asked=found.now, why=f"asked for by {found.asked.sender}"), ()
 
 
 def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
