@@ -5,23 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
+from honeybadger_agent.wire import (
+    REQUEST_TYPES,
+    Consolidate,
+    Dream,
+    Forget,
+    Refusal,
+    Reply,
+    Request,
+    Undo,
+    parse_members,
+)
+from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, NotFound
-
-if TYPE_CHECKING:  # it takes long to import
-    from honeybadger_agent.wire import Reply, Request
+from honeybadger_host.files.home import JOURNAL_FILE, groups_in
 
 _SAVING_SECONDS: Final = 3.0  # a file that was just saved can be changed after this time
 
 
 def check_group(folder: Path, group: str) -> None:
     """Exit with an error if a home has no such group."""
-    from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.reader import LogFilter, read_log
 
     checked_name("group", group)
@@ -35,7 +44,6 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return any group, for requests that belong to all. Raises NotFound if there is none."""
-    from honeybadger_host.files.home import groups_in
 
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:
@@ -44,7 +52,6 @@ def inbox_group(folder: Path) -> str:
 
 
 def asked_of(
-    call: typer.Context,
     folder: Path,
     group: str,
     type_name: str,
@@ -57,9 +64,7 @@ def asked_of(
     Args:
         payload: members that are None are left out.
     """
-    from honeybadger_agent.wire import REQUEST_TYPES, Refusal, parse_members
 
-    print_warnings_only(call)
     check_group(folder, group)
     given = {name: value for name, value in payload.items() if value is not None}
     try:
@@ -77,8 +82,7 @@ def asked_of(
 
 def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
     """Return the host's reply to the operator; if none runs, start one for this request."""
-    from honeybadger_agent.wire import Consolidate, Dream, Forget, Undo
-    from honeybadger_host.configuration import load_settings
+    from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.operator_client import ask
 
     settings = load_settings(folder).settings
@@ -89,7 +93,7 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         searched = None if isinstance(request, Undo) else group
         daemon.serve_box(folder, settings, inbox, searched=searched, keeps_house=isinstance(request, Forget))
 
-    with patience():
+    with patience(), warnings_to_stderr():
         until = time.monotonic() + _SAVING_SECONDS
         while True:
             reply = ask(folder, group, request, serve=serve, session=session)
@@ -101,10 +105,3 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
 
 def _wrong_option(message: str) -> typer.BadParameter:
     return typer.BadParameter(message.replace("payload.", ""))
-
-
-def print_warnings_only(call: typer.Context) -> None:
-    """Keep the host's log out of a command's output: only warnings go to standard error."""
-    from honeybadger_host.observe import warnings_to_stderr
-
-    call.with_resource(warnings_to_stderr())

@@ -11,31 +11,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, tell
+from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, tell
+from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HomeError, SettingsError, StorageFailed, may_clear
+from honeybadger_host.files.home import JOURNAL_FILE
 
 if TYPE_CHECKING:
     from honeybadger_host.settings import Cluster
 
-app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None)
+cluster_app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
 
 
 @contextmanager
-def reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[Path, Cluster]]:
-    """Yield a home's folder and its settings of the servers. Raises StorageFailed if these do not answer."""
+def reaching(home: Path, overrides: list[str] | None) -> Iterator[Cluster]:
+    """Yield a home's settings of the servers. Raises StorageFailed if these do not answer."""
     import sqlite3
 
     from honeybadger_host.cluster.servers import Unreachable
-    from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import warnings_to_stderr
 
-    folder = home_of(home)
-    settings = load_settings(folder, flags_of(overrides)).settings.cluster
+    settings = load_settings(home, flags_of(overrides)).settings.cluster
     if not settings.urls:
         raise SettingsError("setting cluster.servers is empty: name the NATS servers, see docs/machines.md")
     try:
         with warnings_to_stderr():
-            yield folder, settings
+            yield settings
     except Unreachable as error:
         raise StorageFailed(
             f"the servers of the cluster do not answer ({error}): most of them must run and have room on their disks"
@@ -46,48 +48,45 @@ def reaching(home: Path | None, overrides: list[str] | None) -> Iterator[tuple[P
         raise StorageFailed(f"{error}: free some space or mend the disk, then the same command again") from error
 
 
-@app.command("init")
+@cluster_app.command("init")
 def cluster_init(
-    home: Home = None,
+    home: Home,
     anew: Annotated[bool, typer.Option("--anew", help="Remove the earlier log of this home from the servers.")] = False,
     overrides: Overrides = None,
 ) -> None:
     """Put the log of a home on the servers, so that other machines may join. No host may serve the home now."""
     from honeybadger_host.cluster.operating import begin
 
-    with reaching(home, overrides) as (folder, settings):
-        identity = begin(folder, settings, is_anew=anew)
+    with reaching(home, overrides) as settings:
+        identity = begin(home, settings, is_anew=anew)
     print(identity)
-    print(f"next, here: honeybadger-host run --home {quote(str(folder))}")
+    print(f"next, here: honeybadger-host run --home {quote(str(home))}")
     print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {identity}")
 
 
-@app.command("key")
+@cluster_app.command("key")
 def cluster_key(
+    home: Home,
     group: Annotated[str | None, typer.Argument(help="Group of an agent on a machine without a host.")] = None,
     sender: Annotated[str | None, typer.Argument(help="Its sender.")] = None,
     to: Annotated[Path | None, typer.Option("--to", help="File of the seed.")] = None,
-    home: Home = None,
     as_json: AsJson = False,
     overrides: Overrides = None,
 ) -> None:
     """Make the key of this host, or of an agent elsewhere, and say what the servers' nats.conf needs for it."""
     from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
-    from honeybadger_host.configuration import load_settings
-    from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.schema import read_meta
 
-    folder = home_of(home)
-    chosen = load_settings(folder, flags_of(overrides)).settings.cluster.credentials
+    chosen = load_settings(home, flags_of(overrides)).settings.cluster.credentials
     if group is None:
-        path = to or Path(chosen or folder / "config" / "cluster.seed")
+        path = to or Path(chosen or home / "config" / "cluster.seed")
         lines, sets = host_lines(public := make_key(path)), f'cluster.credentials = "{path}"'
     elif sender is None:
         raise typer.BadParameter(f"say whose key it is: cluster key {group} <sender>")
     else:
-        identity = read_meta(folder / JOURNAL_FILE, "identity") if (folder / JOURNAL_FILE).exists() else None
+        identity = read_meta(home / JOURNAL_FILE, "identity") if (home / JOURNAL_FILE).exists() else None
         if not identity:
-            raise HomeError(f"{folder} has no identity yet: `honeybadger-host cluster init` gives it one")
+            raise HomeError(f"{home} has no identity yet: `honeybadger-host cluster init` gives it one")
         agent_lines("", identity, group, sender)  # names are checked before a key is made
         path = to or Path(f"{sender}.seed")
         lines = agent_lines(public := make_key(path), identity, group, sender)
@@ -97,36 +96,36 @@ def cluster_key(
     tell({"file": str(path), "public": public, "lines": lines}, told, as_json=as_json)
 
 
-@app.command("join")
+@cluster_app.command("join")
 def cluster_join(
     identity: Annotated[str, typer.Argument(help="What `cluster init` printed.")],
-    home: Home = None,
+    home: Home,
     overrides: Overrides = None,
 ) -> None:
     """Let this machine, in whose home no host ever ran, keep a home with others."""
     from honeybadger_host.cluster.operating import join
 
-    with reaching(home, overrides) as (folder, settings):
-        join(folder, settings, identity)
-    print(f"joined; next: honeybadger-host run --home {quote(str(folder))}")
+    with reaching(home, overrides) as settings:
+        join(home, settings, identity)
+    print(f"joined; next: honeybadger-host run --home {quote(str(home))}")
 
 
-@app.command("leave")
-def cluster_leave(home: Home = None) -> None:
+@cluster_app.command("leave")
+def cluster_leave(home: Home) -> None:
     """Make the home one of this machine alone, as it is here. No host may serve it now."""
     from honeybadger_host.cluster.operating import leave
 
-    leave(home_of(home))
+    leave(home)
     print("this home is of this machine alone; take cluster.servers out of its settings")
 
 
-@app.command("status")
-def cluster_status(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+@cluster_app.command("status")
+def cluster_status(home: Home, as_json: AsJson = False, overrides: Overrides = None) -> None:
     """Say who owns the home, how long its log is, how far this machine has come, and who owns the other homes."""
     from honeybadger_host.cluster.operating import look
 
-    with reaching(home, overrides) as (folder, settings):
-        found = look(folder, settings)
+    with reaching(home, overrides) as settings:
+        found = look(home, settings)
     lines = [
         f"home     {found['home']}",
         f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}; people edit files there",
@@ -146,15 +145,15 @@ def _line_of_home(home: Mapping[str, Any]) -> str:
     return line + f"; preferred {home['order'][0]}" if home["order"] and home["order"][0] != owner else line
 
 
-@app.command("balance")
-def cluster_balance(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+@cluster_app.command("balance")
+def cluster_balance(home: Home, as_json: AsJson = False, overrides: Overrides = None) -> None:
     """Spread all homes of the servers over the machines that run now, and keep that as the preferred places.
 
     Each moved home is unavailable for about a second, one after the other. Exit code 1: one could not be moved.
     """
     from honeybadger_host.cluster.operating import balance
 
-    with reaching(home, overrides) as (_, settings):
+    with reaching(home, overrides) as settings:
         done = balance(settings)
     lines = []
     for one in done:
@@ -173,10 +172,10 @@ def _line_of(machine: Mapping[str, Any]) -> str:
     return line + "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
 
 
-@app.command("move")
+@cluster_app.command("move")
 def cluster_move(
     machine: Annotated[str, typer.Argument(help="Its host name, its folder, or a whole name, see `cluster status`.")],
-    home: Home = None,
+    home: Home,
     as_json: AsJson = False,
     overrides: Overrides = None,
 ) -> None:
@@ -184,29 +183,29 @@ def cluster_move(
     _move(machine, home, overrides, as_json=as_json)
 
 
-@app.command("drain")
-def cluster_drain(home: Home = None, as_json: AsJson = False, overrides: Overrides = None) -> None:
+@cluster_app.command("drain")
+def cluster_drain(home: Home, as_json: AsJson = False, overrides: Overrides = None) -> None:
     """Let any other machine own the home if this one does: before it is stopped or upgraded. It follows from then on,
     and owns the home again only when that one is gone."""
     _move(None, home, overrides, as_json=as_json)
 
 
-def _move(machine: str | None, home: Path | None, overrides: list[str] | None, *, as_json: bool) -> None:
+def _move(machine: str | None, home: Path, overrides: list[str] | None, *, as_json: bool) -> None:
     from honeybadger_host.cluster.operating import move_to
 
-    with reaching(home, overrides) as (folder, settings):
-        moved = move_to(folder, settings, machine)
+    with reaching(home, overrides) as settings:
+        moved = move_to(home, settings, machine)
     line = f"{moved['owner']} owns the home already"
     if moved["owner"] != moved["was"]:
         line = f"{moved['owner']} owns the home, after {moved['seconds']:.1f} s; {moved['was']} follows"
     tell(moved, [line], as_json=as_json)
 
 
-@app.command("verify")
-def cluster_verify(home: Home = None, overrides: Overrides = None) -> None:
+@cluster_app.command("verify")
+def cluster_verify(home: Home, overrides: Overrides = None) -> None:
     """Check the hashes of the log, and that the journal of this machine matches them. Exit code 6: it does not."""
     from honeybadger_host.cluster.operating import verify
 
-    with reaching(home, overrides) as (folder, settings):
-        end = verify(folder, settings)
+    with reaching(home, overrides) as settings:
+        end = verify(home, settings)
     print(f"ok: {end.seq} {end.chain}")

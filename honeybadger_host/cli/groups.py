@@ -12,28 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from honeybadger_agent.cli.explaining import ACTIONS, shown_task, task_lines
-from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_host.cli.asking import asked_of, inbox_group
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell, with_files
+from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, action_in, groups_with, tell
+from honeybadger_host.configuration import editor_of_user
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.files.home import MEMORY
 
 if TYPE_CHECKING:
     from honeybadger_host.search.notes import NotePlace
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
 def groups(
-    call: typer.Context,
+    home: HomeWithFiles,
     named: Annotated[str | None, typer.Argument(help="Only those with this in their name.")] = None,
-    home: Home = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List the groups of the home. Works with and without a running host."""
-    folder = with_files(home_of(home))
-    result = asked_of(call, folder, inbox_group(folder), "list_groups", {"named": named, "limit": limit})
+    result = asked_of(home, inbox_group(home), "list_groups", {"named": named, "limit": limit})
     tell(result, _table(result), as_json=as_json)
 
 
@@ -53,68 +52,64 @@ def _table(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 notes_app = typer.Typer(help="List, show, edit or archive the notes of a group.", no_args_is_help=True)
+app.add_typer(notes_app, name="notes")
 NoteId = Annotated[str, typer.Argument(metavar="NOTE", help="Its id, as `notes list` shows it, or the id's beginning.")]
 
 
 @notes_app.command("list")
 def notes_list(
-    call: typer.Context,
+    home: Home,
     group: str,
-    home: Home = None,
     by: Annotated[str | None, typer.Option(help="Only what this sender wrote.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List a group's notes, newest first."""
-    notes = _notes_of(call, home_of(home), group)
+    notes = _notes_of(home, group)
     newest = [(id_, note) for id_, note in reversed(list(notes.items())) if by is None or note.author == by]
     rows = [_note_row(id_, note) for id_, note in newest[:limit]]
     tell(rows, _note_lines(rows, len(newest) - len(rows)), as_json=as_json)
 
 
 @notes_app.command("show")
-def notes_show(call: typer.Context, group: str, note: NoteId, home: Home = None, as_json: AsJson = False) -> None:
+def notes_show(home: Home, group: str, note: NoteId, as_json: AsJson = False) -> None:
     """Print one note whole."""
-    id_, found = _one(_notes_of(call, home_of(home), group), group, note)
+    id_, found = _one(_notes_of(home, group), group, note)
     row = _note_row(id_, found)
     tell(row, [f"[{id_}] {found.section} ({found.author or 'unsigned'})", found.text], as_json=as_json)
 
 
 @notes_app.command("edit")
 def notes_edit(
-    call: typer.Context,
+    home: Home,
     group: str,
     note: NoteId,
     text: Annotated[str | None, typer.Option(help="The new text; without it your editor opens.")] = None,
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Edit a note. It is then signed by the operator; `undo` reverts that."""
-    folder = home_of(home)
-    id_, found = _one(_notes_of(call, folder, group), group, note)
+    id_, found = _one(_notes_of(home, group), group, note)
     wanted = _edited(found.text) if text is None else text
     if wanted.strip() == found.text.strip():
         print("the text is the same: nothing was changed")
         return
-    result = asked_of(call, folder, group, "edit_note", {"id": id_, "content": wanted.strip("\n")})
+    result = asked_of(home, group, "edit_note", {"id": id_, "content": wanted.strip("\n")})
     tell(result, [f"edited: {result['id']} in groups/{group}/{result['file']}"], as_json=as_json)
 
 
 @notes_app.command("rm")
-def notes_rm(call: typer.Context, group: str, note: NoteId, home: Home = None, as_json: AsJson = False) -> None:
+def notes_rm(home: Home, group: str, note: NoteId, as_json: AsJson = False) -> None:
     """Move a note to the archive: it is no longer recalled. `undo` brings it back; `forget` deletes it."""
-    folder = home_of(home)
-    id_, _ = _one(_notes_of(call, folder, group), group, note)
-    result = asked_of(call, folder, group, "archive_memory", {"id": id_})
+    id_, _ = _one(_notes_of(home, group), group, note)
+    result = asked_of(home, group, "archive_memory", {"id": id_})
     tell(result, [f"archived: {id_} is in groups/{group}/{result['file']}"], as_json=as_json)
 
 
-def _notes_of(call: typer.Context, folder: Path, group: str) -> Mapping[str, NotePlace]:
+def _notes_of(folder: Path, group: str) -> Mapping[str, NotePlace]:
     """Return the notes of a group by id, oldest first. Raises HostError."""
-    from honeybadger_host.files.home import MEMORY
     from honeybadger_host.search.notes import notes_of
 
-    files = asked_of(call, folder, group, "read_group_files", {})
+    files = asked_of(folder, group, "read_group_files", {})
     for problem in files["problems"]:
         if problem["file"] == MEMORY and files["memory"] is None:
             raise HostError(f"groups/{group}/{MEMORY} {problem['message']}")
@@ -151,7 +146,6 @@ def _note_lines(rows: list[dict[str, Any]], left_out: int) -> Iterator[str]:
 
 def _edited(text: str) -> str:
     """Return a text as edited in the user's editor. Raises HostError if it cannot be started, or it failed."""
-    from honeybadger_host.configuration import editor_of_user
 
     editor = editor_of_user()
     with tempfile.NamedTemporaryFile("w+", suffix=".md", prefix="note-", encoding="utf-8") as file:
@@ -168,7 +162,7 @@ def _edited(text: str) -> str:
 
 @app.command()
 def tasks(
-    call: typer.Context,
+    home: Home,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -176,44 +170,30 @@ def tasks(
             help=f"All tasks, those of a group, or one: {', '.join(action for action in ACTIONS if action != 'list')}.",
         ),
     ] = None,
-    home: Home = None,
     why: Annotated[str | None, typer.Option(help="With pause: the reason to show.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show, run, pause, resume or cancel tasks."""
-    action, *rest = words or ["list"]
-    if action not in ACTIONS:
-        if rest:
-            raise typer.BadParameter(f"{action} is not one of {', '.join(ACTIONS)}")
-        action, rest = "list", [action]
-    folder = home_of(home)
+    action, rest = action_in(words, ACTIONS, "list")
     if action == "list":
-        if len(rest) > 1:
-            raise typer.BadParameter("list takes one group, or none for all")
-        _list_tasks(call, folder, rest or _with_tasks(folder), as_json)
+        found = {
+            group: asked_of(home, group, "list_tasks", {})["tasks"] for group in rest or groups_with(home, "tasks")
+        }
+        tell(found, _tasks_of(found), as_json=as_json)
         return
     if len(rest) != 2:
         raise typer.BadParameter(f"{action} needs a group and a task, as: tasks {action} main morning-news")
     group, task = rest
     payload = {"task": task, **({"why": why} if action == "pause" else {})}
-    result: Any = asked_of(call, folder, group, ACTIONS[action], payload)
+    result: Any = asked_of(home, group, ACTIONS[action], payload)
     row = result["tasks"][0] if action == "show" else result
     tell(row, shown_task(row) if action == "show" else task_lines([row]), as_json=as_json)
 
 
-def _with_tasks(folder: Path) -> list[str]:
-    with_files(folder)
-    return sorted(path.parent.name for path in (folder / "groups").glob("*/tasks") if path.is_dir())
-
-
-def _list_tasks(call: typer.Context, folder: Path, groups: list[str], as_json: bool) -> None:
-    found = {group: asked_of(call, folder, group, "list_tasks", {})["tasks"] for group in groups}
-    if as_json:
-        print_json(found)
-        return
+def _tasks_of(found: Mapping[str, Any]) -> Iterator[str]:
     for group, rows in found.items():
         if rows and len(found) > 1:
-            print(f"{group}:")
-        print_lines(task_lines(rows))
+            yield f"{group}:"
+        yield from task_lines(rows)
     if not any(found.values()):
-        print("there are no tasks")
+        yield "there are no tasks"

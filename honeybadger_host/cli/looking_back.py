@@ -13,13 +13,14 @@ import typer
 
 from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, tell, with_files
+from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, journal_of, moment, tell
 from honeybadger_host.errors import NotFound
+from honeybadger_host.files.home import JOURNAL_FILE
 
 if TYPE_CHECKING:
     from honeybadger_host.documents.history import Past
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 _MEMORY = "MEMORY.md"  # `files.home` has it, too, and costs each command 0.1 s to import
 
@@ -38,9 +39,9 @@ def named_by(group: str, file: str | None) -> tuple[str, str]:
 
 @app.command()
 def blame(
+    home: HomeWithFiles,
     group: InGroup,
     file: OfGroup = None,
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
@@ -49,10 +50,9 @@ def blame(
     from honeybadger_host.journal.edits import is_edit
     from honeybadger_host.journal.reader import read_turns_behind
 
-    folder = with_files(home_of(home))
-    path = file_of(folder, *named_by(group, file))
-    journal = journal_of(folder)
-    blamed = blame_of(journal, path, read_whole(folder / path))
+    path = file_of(home, *named_by(group, file))
+    journal = journal_of(home)
+    blamed = blame_of(journal, path, read_whole(home / path))
     rows = {found.origin.seq: found.origin for _, found in blamed if not isinstance(found.origin, str)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
     is_entry = path.endswith(".json")
@@ -86,7 +86,6 @@ def file_of(home: Path, group: str, file: str) -> str:
 
     The file exists, or the journal has changes of it. Raises NotFound if neither is so.
     """
-    from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.reader import LogFilter, read_log
     from honeybadger_host.memory.peoples_files import document_group
 
@@ -107,10 +106,10 @@ def file_of(home: Path, group: str, file: str) -> str:
 
 @app.command()
 def show(
+    home: Home,
     group: InGroup,
     file: OfGroup = None,
     as_of: Annotated[str | None, AsOf] = None,
-    home: Home = None,
 ) -> None:
     """Print a file as it is, or as it was at a moment.
 
@@ -119,10 +118,9 @@ def show(
     from honeybadger_host.documents.history import read_past, version_at
     from honeybadger_host.journal.schema import LAST_SEQ
 
-    folder = home_of(home)
     group, file = named_by(group, file)
-    path, journal = file_of(folder, group, file), journal_of(folder)
-    past, seq = read_past(journal, path), LAST_SEQ if as_of is None else seq_of(folder, group, as_of, "--as-of")
+    path, journal = file_of(home, group, file), journal_of(home)
+    past, seq = read_past(journal, path), LAST_SEQ if as_of is None else seq_of(home, group, as_of, "--as-of")
     version, when = version_at(past, seq), "now" if as_of is None else f"at {as_of}"
     if not version.is_known:
         raise NotFound(f"how {path} was {when} is not known: {unknown_because(past, seq)}")
@@ -137,10 +135,9 @@ def show(
 
 @app.command()
 def why(
-    call: typer.Context,
+    home: Home,
     group: str,
     turn: Annotated[str, typer.Argument(help="Number of an answer in its session, or the id of the message.")],
-    home: Home = None,
     session: Annotated[str, typer.Option(help="The conversation.")] = "main",
     explain: Explain = False,
     as_json: AsJson = False,
@@ -149,8 +146,7 @@ def why(
     from honeybadger_host.journal.reader import read_turn
     from honeybadger_host.memory.turn_log import turns_file
 
-    folder = home_of(home)
-    said = read_turn(journal_of(folder), turns_file(group, session), turn)
+    said = read_turn(journal_of(home), turns_file(group, session), turn)
     if said is None:
         where = f"`honeybadger-host log {group} --kind turn` lists them"
         raise NotFound(f"session {session} of {group} has no turn {turn}: {where}")
@@ -160,25 +156,24 @@ def why(
     if not as_json:
         print(f"turn {said['turn']} by {said['sender']} was answered from context {shown['hash']}", file=sys.stderr)
     try:
-        result = asked_of(call, folder, group, "preview_context", {"as_of": shown["hash"]}, session=session)
+        result = asked_of(home, group, "preview_context", {"as_of": shown["hash"]}, session=session)
     except NotFound:  # it is too old, or a text in it was forgotten
         wanted = {"as_of": str(shown["seq"]), "agent": said["sender"]}
-        result = asked_of(call, folder, group, "preview_context", wanted, session=session)
+        result = asked_of(home, group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)
 
 
 @app.command()
 def rewind(
-    call: typer.Context,
+    home: Home,
     group: str,
     to: Annotated[str, typer.Option("--to", help="Number of a change, a date, a time, `yesterday`, a context's hash.")],
-    home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring a group's files back to an earlier moment. It makes new changes: all or none."""
     wanted = {"to": to, "dry_run": dry_run or None}
-    result = asked_of(call, home_of(home), group, "rewind", wanted)
+    result = asked_of(home, group, "rewind", wanted)
     lines = [
         f"{one['file']}: {'would be ' if dry_run else ''}{one['did'].replace('_', ' ')}, "
         f"+{one['added']} -{one['removed']} lines"
@@ -189,6 +184,7 @@ def rewind(
 
 @app.command()
 def diff(
+    home: Home,
     group: str,
     earlier: Annotated[
         str | None,
@@ -198,7 +194,6 @@ def diff(
         ),
     ] = None,
     later: Annotated[str | None, typer.Argument(help="Likewise; without it the newest change.", metavar="[TO]")] = None,
-    home: Home = None,
     file: Annotated[str | None, typer.Option(help="Only this file, or the entry of this id.")] = None,
 ) -> None:
     """Print how a group's files differ between two moments.
@@ -210,12 +205,11 @@ def diff(
     from honeybadger_host.journal.schema import LAST_SEQ
     from honeybadger_host.memory.peoples_files import group_of
 
-    folder = home_of(home)
-    check_group(folder, group)
-    journal = journal_of(folder)
-    only = None if file is None else file_of(folder, group, file)
-    first = last_change(journal, group, only) - 1 if earlier is None else seq_of(folder, group, earlier, "FROM")
-    last = seq_of(folder, group, later, "TO") if later is not None else LAST_SEQ
+    check_group(home, group)
+    journal = journal_of(home)
+    only = None if file is None else file_of(home, group, file)
+    first = last_change(journal, group, only) - 1 if earlier is None else seq_of(home, group, earlier, "FROM")
+    last = seq_of(home, group, later, "TO") if later is not None else LAST_SEQ
     if first > last:
         raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
     changed = [path for path in read_changed_files(journal, group, first, last) if group_of(path) == group]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from honeybadger_agent.cli.terminal import print_lines
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines
+from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import ContextResult, SearchResult, Undo
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, print_warnings_only, reply_to
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, some_of, tell
+from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, reply_to
+from honeybadger_host.cli.options import AsJson, Home, journal_of, moment, print_json, some_of, tell
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.text.time_stamps import read_moment
 
@@ -22,16 +24,15 @@ if TYPE_CHECKING:
     from honeybadger_host.journal.reader import SaidIn
     from honeybadger_host.journal.schema import Row
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 AsOf = typer.Option("--as-of", help="Number of a change, a date, a time, `yesterday`, or a context's hash.")
 Explain = Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")]
 
 
 @app.command()
 def context(
-    call: typer.Context,
+    home: Home,
     group: str,
-    home: Home = None,
     session: Annotated[str, typer.Option(help="The conversation.")] = "main",
     message: Annotated[str | None, typer.Option(help="What the user says now.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent, by its id in config/agents/.")] = None,
@@ -42,15 +43,12 @@ def context(
 ) -> None:
     """Print the context an agent gets now, or got earlier. Works with and without a running host."""
     wanted = {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of}
-    result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
+    result = asked_of(home, group, "preview_context", wanted, session=session)
     print_context(result, explain=explain, as_json=as_json)
 
 
 def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
     """Print a context; for an earlier one print on standard error whether it was served like this."""
-    from honeybadger_agent.cli.explaining import explanation_of
-    from honeybadger_agent.cli.terminal import here
-    from honeybadger_agent.wire import ContextResult
 
     if (past := result.get("as_of")) is not None and not as_json:
         what = "the files as they were" if past["served"] is None else "byte for byte what was served"
@@ -67,10 +65,9 @@ def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) ->
 
 @app.command()
 def search(
-    call: typer.Context,
+    home: Home,
     group: str,
     query: Annotated[str | None, typer.Argument(help="Words or a question; without one the newest are listed.")] = None,
-    home: Home = None,
     category: Annotated[str | None, typer.Option(help="Only entries of this category or below it.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only entries with this tag; may be repeated.")] = None,
     since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21.")] = None,
@@ -82,19 +79,17 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a group's memory and conversations. Works with and without a running host."""
-    from honeybadger_agent.cli.explaining import hit_lines
-    from honeybadger_agent.wire import SearchResult
 
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
     more = {"scope": scope, "limit": limit, "archived": archived}
-    result = asked_of(call, home_of(home), group, "search_memory", wanted | more)
+    result = asked_of(home, group, "search_memory", wanted | more)
     tell(result, hit_lines(SearchResult.model_validate(result), with_points=explain), as_json=as_json)
 
 
 @app.command("log")
 def log_(
+    home: Home,
     group: Annotated[str | None, typer.Argument(help="Without one the changes of all groups.")] = None,
-    home: Home = None,
     by: Annotated[str | None, typer.Option(help="Only what this sender changed; `human`: people.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only changes of this kind, as `log` names them.")] = None,
     since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21, or `yesterday`.")] = None,
@@ -105,13 +100,12 @@ def log_(
     """Print who changed what when, newest first."""
     from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
 
-    folder = home_of(home)
     if group is not None:
-        check_group(folder, group)
+        check_group(home, group)
     if kind is not None and kind not in CHANGE_KINDS:
         known = ", ".join(sorted(CHANGE_KINDS))
         raise typer.BadParameter(f"there is no kind {kind!r} of changes; there are: {known}", param_hint="--kind")
-    journal = journal_of(folder)
+    journal = journal_of(home)
     try:
         first = None if since is None else read_moment(since, datetime.now(UTC))
     except ValueError as error:
@@ -166,21 +160,18 @@ def _change(text: str) -> int:
 
 @app.command()
 def undo(
-    call: typer.Context,
+    home: Home,
     seqs: Annotated[
         list[int], typer.Argument(parser=_change, help="The changes, as `log` shows them.", metavar="SEQ...")
     ],
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Undo changes of agents and people, newest first. Works with and without a running host."""
-    folder = home_of(home)
-    print_warnings_only(call)
     numbers = sorted(set(seqs), reverse=True)
     done: dict[int, dict[str, Any]] = {}
     for seq in numbers:
         try:
-            path, done[seq] = _undo_one(folder, seq)
+            path, done[seq] = _undo_one(home, seq)
         except HostError as error:
             if not done:
                 raise
@@ -194,7 +185,6 @@ def undo(
 
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return its file and the result. Raises HostError."""
-    from honeybadger_agent.wire import Undo
     from honeybadger_host.journal.reader import read_change
 
     row = read_change(journal_of(folder), seq)
@@ -212,10 +202,9 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
 
 @app.command("stop-turn")
 def stop_turn(
-    call: typer.Context,
+    home: Home,
     group: Annotated[str | None, typer.Argument(help="Group of the agent.", show_default=False)] = None,
     turn: Annotated[str | None, typer.Argument(help="Id of the message; without it the answer being written.")] = None,
-    home: Home = None,
     sender: Annotated[str | None, typer.Option(help="Sender of the message, if several used the same id.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -226,15 +215,14 @@ def stop_turn(
             "runs, or with `systemctl stop honeybadger-host` (a service of your own: `systemctl --user …`)",
             param_hint="GROUP",
         )
-    result = asked_of(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
+    result = asked_of(home, group, "stop_turn", {"turn": turn, "sender": sender})
     tell(result, [f"{result['turn']}: {result['state'].replace('_', ' ')}"], as_json=as_json)
 
 
 @app.command()
 def forget(
-    call: typer.Context,
+    home: Home,
     group: str,
-    home: Home = None,
     id_: Annotated[str | None, typer.Option("--id", help="An entry or a task, or a change as `log` shows it.")] = None,
     text: Annotated[str | None, typer.Option(help="Every line with this text, whoever wrote it.")] = None,
     sender: Annotated[str | None, typer.Option(help="Everything that this sender said and saved.")] = None,
@@ -249,11 +237,11 @@ def forget(
     wanted = {"id": id_, "text": text, "sender": sender, "session": session}
     if sum(value is not None for value in wanted.values()) != 1:
         raise typer.BadParameter("give one of --id, --text, --sender and --session")
-    folder, is_shared = home_of(home), group == GLOBAL_GROUP
-    asked_in = inbox_group(folder) if is_shared else group
+    is_shared = group == GLOBAL_GROUP
+    asked_in = inbox_group(home) if is_shared else group
     payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
-    result = asked_of(call, folder, asked_in, "forget", payload)
-    would_go = _would_go(journal_of(folder), result) if dry_run and not as_json else ()
+    result = asked_of(home, asked_in, "forget", payload)
+    would_go = _would_go(journal_of(home), result) if dry_run and not as_json else ()
     tell(result, [*_forgotten(result), *would_go], as_json=as_json)
     if result["left"]:
         raise SystemExit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
@@ -12,17 +12,16 @@ from typing import Annotated, Any, Final
 
 import orjson
 import typer
-from typer.core import TyperGroup
 
 from honeybadger_agent.cli.terminal import print_lines, takes_styles
+from honeybadger_agent.errors import NoHome
+from honeybadger_agent.home import find_home, home_above, prefer_served
 from honeybadger_agent.wording import MAX_NAMED
+from honeybadger_host.configuration import environment_home
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
+from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.text.time_stamps import time_stamp
 
-Home = Annotated[
-    Path | None,
-    typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", help="A setting for this run, as log.level=debug; may be repeated.")
@@ -35,9 +34,6 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     Args:
         is_unserved: the command needs a home without a host, so the one around the current folder comes first.
     """
-    from honeybadger_agent.errors import NoHome
-    from honeybadger_agent.home import find_home, home_above, prefer_served
-    from honeybadger_host.configuration import environment_home
 
     if (named := given or environment_home()) is not None:
         folder = named.absolute()
@@ -51,6 +47,24 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     except NoHome as error:
         raise HomeError(str(error)) from None
     return around if is_unserved else prefer_served(around)
+
+
+_HOME_HELP: Final = "Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."
+GivenHome = Annotated[Path | None, typer.Option("--home", help=_HOME_HELP)]
+
+
+def _home_option(found: Callable[[Path | None], Path]) -> Any:
+    """Return the option `--home` of a command that needs one: it is found where it is not named."""
+    return typer.Option(
+        "--home",
+        help=_HOME_HELP,
+        callback=lambda given: found(given),
+        default_factory=lambda: None,
+        show_default=False,
+    )
+
+
+Home = Annotated[Path, _home_option(home_of)]
 
 
 def flags_of(overrides: list[str] | None) -> dict[str, Any]:
@@ -100,7 +114,6 @@ def moment(milliseconds: int) -> str:
 
 def with_files(home: Path) -> Path:
     """Return the home. Raises HomeError if another machine owns it, so that the files here are out of date."""
-    from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.transfer import are_files_behind
 
     if are_files_behind(home / JOURNAL_FILE):
@@ -113,7 +126,6 @@ def with_files(home: Path) -> Path:
 
 def journal_of(home: Path) -> Path:
     """Return the path of a home's journal; warn if another machine writes to it. Raises NotFound."""
-    from honeybadger_host.files.home import JOURNAL_FILE
     from honeybadger_host.journal.transfer import are_files_behind
 
     if not (home / JOURNAL_FILE).exists():
@@ -123,29 +135,27 @@ def journal_of(home: Path) -> Path:
     return home / JOURNAL_FILE
 
 
-SECTIONS: Final = {
-    "Serve": ("init", "run", "status", "logs", "doctor", "config", "web", "service"),
-    "Look": ("groups", "notes", "context", "search", "log", "show", "blame", "diff", "why"),
-    "Decide": ("review", "tasks", "stop-turn", "dead"),
-    "Take back": ("undo", "rewind", "forget"),
-    "Move": ("backup", "restore", "export", "import"),
-    "Rare": ("consolidate", "dream", "sender", "cluster"),
-}
-ALIASES: Final = {"stop": "stop-turn", "dead-letters": "dead", "recall": "search"}
+HomeWithFiles = Annotated[Path, _home_option(lambda given: with_files(home_of(given)))]
 
 
-class GroupedCommands(TyperGroup):
-    """Prints the commands under the titles of `SECTIONS`, and knows their aliases."""
+def groups_with(home: Path, folder: str) -> list[str]:
+    """Return the groups that have a folder of this name. Raises HomeError."""
+    with_files(home)
+    return sorted(path.parent.name for path in (home / "groups").glob(f"*/{folder}") if path.is_dir())
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
-        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
 
-    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        width = max(map(len, self.commands))
-        for title, names in SECTIONS.items():
-            rows = []
-            for name in names:
-                command = self.commands[name]
-                rows.append((name.ljust(width), command.get_short_help_str(formatter.width - width - 6)))
-            with formatter.section(title):
-                formatter.write_dl(rows)
+def action_in(words: list[str] | None, actions: Iterable[str], default: str) -> tuple[str, list[str]]:
+    """Return the action that is the first of some words, and the others. Without words it is `list`.
+
+    Args:
+        default: the action of one word that is the name of a group.
+    Raises BadParameter.
+    """
+    action, *rest = words or ["list"]
+    if action not in actions:
+        if rest:
+            raise typer.BadParameter(f"{action} is not one of {', '.join(actions)}")
+        action, rest = default, [action]
+    if action == "list" and len(rest) > 1:
+        raise typer.BadParameter("list takes one group, or none for all")
+    return action, rest

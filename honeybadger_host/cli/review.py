@@ -12,10 +12,11 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from honeybadger_agent.cli.terminal import here
+from honeybadger_agent.wire.proposals import UNDECIDED, changed_lines, is_copied
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json, tell, with_files
+from honeybadger_host.cli.options import AsJson, Home, action_in, groups_with, paint, print_json, tell
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 _Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
@@ -24,7 +25,7 @@ _COLOURS: Final = {"   +": "green", "   -": "red"}  # of the lines of a differen
 
 @app.command()
 def review(
-    call: typer.Context,
+    home: Home,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -32,7 +33,6 @@ def review(
             help="A group to go through what waits in it, none to list all; or list, show, accept, strike or revert.",
         ),
     ] = None,
-    home: Home = None,
     every: Annotated[bool, typer.Option("--all", help="List decided ones, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -40,20 +40,14 @@ def review(
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
-    action, *rest = words or ["list"]
-    if action not in _ACTIONS:
-        if rest:
-            raise typer.BadParameter(f"{action} {' '.join(rest)}: write a group, or {', '.join(_ACTIONS)} and a group")
-        action, rest = "", [action]
-    if action == "list" and len(rest) > 1:
-        raise typer.BadParameter("list takes one group, or none for all")
+    action, rest = action_in(words, _ACTIONS, "")
     if action not in ("", "list") and len(rest) < 2:
         raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
     if not rest:
-        _list_all(call, home_of(home), every, as_json)
+        _list_all(home, every, as_json)
         return
     group, *more = rest
-    ask: _Ask = partial(asked_of, call, home_of(home), group)
+    ask: _Ask = partial(asked_of, home, group)
     match action:
         case "":
             _go_through(ask) if sys.stdin.isatty() and not as_json else _list(ask, every, as_json)
@@ -70,27 +64,25 @@ def review(
 
 @app.command()
 def consolidate(
-    call: typer.Context,
+    home: Home,
     group: str,
     session: Annotated[str, typer.Argument(help="The conversation.")] = "main",
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Consolidate a session now. All but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
-    result = asked_of(call, home_of(home), group, "consolidate", {}, session=session)
+    result = asked_of(home, group, "consolidate", {}, session=session)
     tell(result, [result["told"]], as_json=as_json)
 
 
 @app.command()
 def dream(
-    call: typer.Context,
+    home: Home,
     group: Annotated[str, typer.Argument(help="The group.")] = "main",
-    home: Home = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be proposed; change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tidy a group's memory now: fold duplicates, ask the model."""
-    result = asked_of(call, home_of(home), group, "dream", {"dry_run": dry_run})
+    result = asked_of(home, group, "dream", {"dry_run": dry_run})
     if as_json:
         print_json(result)
         return
@@ -116,11 +108,10 @@ def _list(ask: _Ask, every: bool, as_json: bool) -> None:
     tell(found, _listed(found) or [_nothing(every)], as_json=as_json)
 
 
-def _list_all(call: typer.Context, folder: Path, every: bool, as_json: bool) -> None:
+def _list_all(folder: Path, every: bool, as_json: bool) -> None:
     """Print the proposals of every group."""
-    with_files(folder)
-    groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
-    found = {group: asked_of(call, folder, group, "list_proposals", {"every": every}) for group in groups}
+    groups = groups_with(folder, "proposals")
+    found = {group: asked_of(folder, group, "list_proposals", {"every": every}) for group in groups}
     lines: list[str] = []
     for group, rows in found.items():
         if listed := _listed(rows):
@@ -168,7 +159,6 @@ def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
 
 def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of an operation: title, difference, evidence, gates."""
-    from honeybadger_agent.wire.proposals import changed_lines
 
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
@@ -197,7 +187,6 @@ def _print(lines: Iterable[str]) -> None:
 
 def _go_through(ask: _Ask) -> None:
     """Ask about each operation that waits or that a gate refused."""
-    from honeybadger_agent.wire.proposals import UNDECIDED
 
     rows = [row for row in ask("list_proposals", {})["proposals"] if not row.get("problem")]
     for row in rows:
@@ -216,7 +205,6 @@ def _go_through(ask: _Ask) -> None:
 
 def _decided(ask: _Ask, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
     """Ask about one operation; return whether to go on."""
-    from honeybadger_agent.wire.proposals import is_copied
 
     number = operation["n"]
 

@@ -8,35 +8,36 @@ from typing import Annotated, Any
 import typer
 
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, print_json, tell
+from honeybadger_host.files.home import check_home
 
-app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
+app = typer.Typer(rich_markup_mode=None)
+sender_app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
+app.add_typer(sender_app, name="sender")
 
 
-@app.command("add")
+@sender_app.command("add")
 def sender_add(
+    home: Home,
     group: str,
     sender: str,
-    home: Home = None,
     uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
-    from honeybadger_host.files.home import check_home
     from honeybadger_host.spool.senders import add_sender
 
-    folder = home_of(home)
-    check_home(folder)
-    made = add_sender(folder, group, sender, uid)
+    check_home(home)
+    made = add_sender(home, group, sender, uid)
     known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
     tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
 
 
-@app.command("token")
+@sender_app.command("token")
 def sender_token(
+    home: Home,
     group: Annotated[str | None, typer.Argument()] = None,
     sender: Annotated[str | None, typer.Argument()] = None,
-    home: Home = None,
     list_: Annotated[bool, typer.Option("--list", help="Print whose tokens there are; not the tokens.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take back all tokens of the sender.")] = False,
     as_json: AsJson = False,
@@ -45,35 +46,32 @@ def sender_token(
 
     `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
     """
-    from honeybadger_host.files.home import check_home
     from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
 
-    folder = home_of(home)
-    check_home(folder)
+    check_home(home)
     if list_:
-        rows = [{"group": one.group, "sender": one.sender, "made_at": one.made_at} for one in all_tokens(folder)]
+        rows = [{"group": one.group, "sender": one.sender, "made_at": one.made_at} for one in all_tokens(home)]
         lines = [f"{row['group']}/{row['sender']}  made {row['made_at']}" for row in rows]
         tell(rows, lines or ["no tokens yet"], as_json=as_json)
         return
     if group is None or sender is None:
         raise typer.BadParameter("name the group and the sender, as in: sender token main claude")
     if revoke:
-        count = revoke_tokens(folder, group, sender)
+        count = revoke_tokens(home, group, sender)
         said = f"revoked {count_of(count, 'token')} of {group}/{sender}" if count else "it has no token"
         tell({"group": group, "sender": sender, "revoked": count}, [said], as_json=as_json)
         return
-    token = make_token(folder, group, sender)
+    token = make_token(home, group, sender)
     tell({"group": group, "sender": sender, "token": token}, [token], as_json=as_json)
 
 
-@app.command("list")
-def sender_list(home: Home = None, as_json: AsJson = False) -> None:
+@sender_app.command("list")
+def sender_list(home: Home, as_json: AsJson = False) -> None:
     """Print the senders of config/senders.json and of the inboxes."""
     from honeybadger_host.spool.senders import load_senders
 
-    folder = home_of(home)
-    known = load_senders(folder)
-    found = {(path.parent.name, path.name) for path in (folder / "data" / "ipc").glob("*/*") if path.is_dir()}
+    known = load_senders(home)
+    found = {(path.parent.name, path.name) for path in (home / "data" / "ipc").glob("*/*") if path.is_dir()}
     rows = [
         {
             "group": group,
@@ -94,25 +92,26 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 dead_app = typer.Typer(help="List, retry or drop requests that could not be served.", no_args_is_help=True)
+app.add_typer(dead_app, name="dead")
 
 
 @dead_app.command("list")
-def dead_list(home: Home = None, as_json: AsJson = False) -> None:
+def dead_list(home: Home, as_json: AsJson = False) -> None:
     """Print all dead letters with their reasons."""
     from honeybadger_host.spool.dead_letters import list_dead
 
-    letters = list(list_dead(home_of(home)))
+    letters = list(list_dead(home))
     lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
     known = [{"name": letter.name, **letter.reason} for letter in letters]
     tell(known, lines or ["no dead letters"], as_json=as_json)
 
 
 @dead_app.command("show")
-def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
+def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
     """Print one dead letter: the reason, then its bytes."""
     from honeybadger_host.spool.dead_letters import find_dead
 
-    letter = find_dead(home_of(home), name)
+    letter = find_dead(home, name)
     if as_json:
         print_json({"name": letter.name, **letter.reason, "text": letter.text})
         return
@@ -121,19 +120,18 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
 
 
 @dead_app.command("retry")
-def dead_retry(name: str, home: Home = None) -> None:
+def dead_retry(home: Home, name: str) -> None:
     """Put a dead letter back into its inbox, after its cause was mended."""
     from honeybadger_host.spool.dead_letters import find_dead, retry_dead
 
-    folder = home_of(home)
-    retry_dead(folder, find_dead(folder, name))
+    retry_dead(home, find_dead(home, name))
     print(f"{name} is back in its inbox")
 
 
 @dead_app.command("drop")
-def dead_drop(name: str, home: Home = None) -> None:
+def dead_drop(home: Home, name: str) -> None:
     """Delete a dead letter permanently."""
     from honeybadger_host.spool.dead_letters import drop_dead, find_dead
 
-    drop_dead(find_dead(home_of(home), name))
+    drop_dead(find_dead(home, name))
     print(f"{name} is gone")

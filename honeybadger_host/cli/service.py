@@ -6,19 +6,20 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from honeybadger_agent.home import usable_default
 from honeybadger_agent.wording import HOST_EXTRA
-from honeybadger_host.cli.options import Home, home_of, with_files
+from honeybadger_host.cli.options import Home, HomeWithFiles
+from honeybadger_host.configuration import environment_home, load_settings, user_folders
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.ops import systemd
 
-if TYPE_CHECKING:
-    from honeybadger_host.ops.systemd import Plan
-
-app = typer.Typer(help="Run the host as a systemd service.", no_args_is_help=True)
-host_app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
+service_app = typer.Typer(help="Run the host as a systemd service.", no_args_is_help=True)
+app.add_typer(service_app, name="service")
 
 
 OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
@@ -26,11 +27,7 @@ Below = Annotated[Path, typer.Option("--root", help="Work below this folder and 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")]
 
 
-def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> Plan:
-    from honeybadger_agent.home import usable_default
-    from honeybadger_host.configuration import environment_home, user_folders
-    from honeybadger_host.ops import systemd
-
+def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> systemd.Plan:
     if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
@@ -50,7 +47,7 @@ def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | Non
     return plan
 
 
-@app.command("install")
+@service_app.command("install")
 def service_install(
     home: Annotated[
         Path | None,
@@ -63,8 +60,6 @@ def service_install(
     dry_run: DryRun = False,
 ) -> None:
     """Write the systemd unit and its files, and start it if systemd runs. Earlier files are kept as *.old."""
-    from honeybadger_host.ops import systemd
-
     plan = _plan(home, user, closed, command)
     if dry_run:
         print(systemd.show(plan), end="")
@@ -81,12 +76,9 @@ def service_install(
     print(plan.hint)
 
 
-@app.command("uninstall")
+@service_app.command("uninstall")
 def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: DryRun = False) -> None:
     """Stop the service and remove the files of `service install`. The home and its user stay."""
-    from honeybadger_host.configuration import user_folders
-    from honeybadger_host.ops import systemd
-
     user_home, config_home = user_folders()
     files = systemd.installed(user_home, config_home, is_user=user)
     systemctl = ["systemctl", *(["--user"] if user else [])]
@@ -108,25 +100,21 @@ def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: Dr
     print("the home folder, with everything that was remembered, stays where it is")
 
 
-@host_app.command()
+@app.command()
 def logs(
-    home: Home = None,
+    home: Home,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many lines, the newest.")] = 50,
 ) -> None:
     """Print the log of a host that systemd runs."""
-    from honeybadger_host.configuration import user_folders
-    from honeybadger_host.ops import systemd
-
-    folder = home_of(home)
     user_home, config_home = user_folders()
-    if systemd.serves(systemd.user_unit(config_home), folder, user_home):
+    if systemd.serves(systemd.user_unit(config_home), home, user_home):
         whose = ["--user"]
-    elif systemd.serves(systemd.SYSTEM_UNIT, folder, user_home):
+    elif systemd.serves(systemd.SYSTEM_UNIT, home, user_home):
         whose = []
     else:
         raise NotFound(
-            f"no service serves {folder}, so a host that was started by hand writes its log to its own standard error; "
+            f"no service serves {home}, so a host that was started by hand writes its log to its own standard error; "
             "`honeybadger-host service install` makes a service, and `honeybadger-host log` prints who changed what"
         )
     command = ["journalctl", *whose, "--unit", systemd.UNIT, "--lines", str(limit), *(["--follow"] if follow else [])]
@@ -136,9 +124,9 @@ def logs(
         raise HostError(f"cannot start journalctl: {error.strerror}; is systemd's journal installed?") from None
 
 
-@host_app.command()
+@app.command()
 def web(
-    home: Home = None,
+    home: HomeWithFiles,
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Port on this machine; default: web.port. 0: any free one.")
     ] = None,
@@ -150,17 +138,15 @@ def web(
 
     If the home's page already runs, print another link to it.
     """
-    from honeybadger_host.configuration import load_settings
     from honeybadger_host.observe import configure_logging
 
     try:
         from honeybadger_host.web.server import serve
     except ImportError as error:
         raise HostError(f"the page needs an extra ({error}): {HOST_EXTRA.format('web')}") from None
-    folder = with_files(home_of(home))
-    settings = load_settings(folder).settings
+    settings = load_settings(home).settings
     configure_logging(settings.log.format, settings.log.level)
     where: Path | int = settings.web.port if port is None else port
     if socket is not None:
-        where = folder / socket
-    serve(folder, where, lambda line: print(line, flush=True), may_write=write, opens=open_)
+        where = home / socket
+    serve(home, where, lambda line: print(line, flush=True), may_write=write, opens=open_)

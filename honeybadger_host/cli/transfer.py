@@ -13,32 +13,42 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from honeybadger_agent.cli.terminal import patience
+from honeybadger_agent.mailbox import checked_name
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some, tell, with_files
+from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.options import (
+    AsJson,
+    GivenHome,
+    Home,
+    HomeWithFiles,
+    print_json,
+    print_some,
+    tell,
+)
 from honeybadger_host.cli.status import print_finding
+from honeybadger_host.configuration import environment_home, load_settings
 from honeybadger_host.errors import HostError
+from honeybadger_host.files.home import JOURNAL_FILE, check_home
 
 if TYPE_CHECKING:
     from honeybadger_host.journal.schema import SharedLog
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None)
 
 _Told: TypeAlias = tuple[dict[str, Any], list[str]]
 
 
 @app.command()
 def export(
+    home: HomeWithFiles,
     group: str,
     to: Annotated[
         Path | None, typer.Option(help="A name that ends with .tar.gz, or a folder; must not exist.", metavar="PATH")
     ] = None,
-    home: Home = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Plain files for people, without the log.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Export all of a group, for `import` elsewhere. Works with and without a running host."""
-    from honeybadger_agent.mailbox import checked_name
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
 
@@ -46,24 +56,21 @@ def export(
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
     if target.suffix in (".zip", ".tar", ".7z", ".xz", ".bz2"):
         raise typer.BadParameter(f"{target.name} is neither a folder nor a .tar.gz", param_hint="--to")
-    folder = with_files(home_of(home))
     with patience(f"exporting {group}"):
-        done = (export_markdown if markdown else export_group)(folder, group, target)
-    if as_json:
-        told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
-        print_json(told | {"left_out": done.left_out})
-        return
-    print_some("left out", done.left_out)
+        done = (export_markdown if markdown else export_group)(home, group, target)
+    if not as_json:
+        print_some("left out", done.left_out)
+    told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
-    print(f"{target}: {count_of(done.files, 'file')}{changes}")
+    line = f"{target}: {count_of(done.files, 'file')}{changes}"
+    tell(told | {"left_out": done.left_out}, [line], as_json=as_json)
 
 
 @app.command("import")
 def import_(
-    call: typer.Context,
+    home: Home,
     group: str,
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
-    home: Home = None,
     format_: Annotated[str | None, typer.Option("--from", help="Its format; recognised where possible.")] = None,
     by: Annotated[str | None, typer.Option(help="Its author, as `log` and entries show it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
@@ -74,20 +81,18 @@ def import_(
 
     if format_ is not None and format_ not in FORMATS:
         raise typer.BadParameter(f"{format_!r} is not a format: {', '.join(FORMATS)}", param_hint="--from")
-    folder = home_of(home)
     if format_ == OWN or (format_ is None and is_own(path)):
         if by is not None:
             raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")
-        told, lines = _load(call, folder, group, path, dry_run)
+        told, lines = _load(home, group, path, dry_run)
     else:
-        print_warnings_only(call)
-        told, lines = _import(folder, group, path, format_, by, dry_run)
+        told, lines = _import(home, group, path, format_, by, dry_run)
         if not as_json:
             print_some("not imported", told["skipped"])
     tell(told, lines, as_json=as_json)
 
 
-def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
+def _load(folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
     """Import an export of Honeybadger; return the report as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
@@ -96,7 +101,7 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
     if plan is not None and not dry_run and shared is None:  # else the next owner forgets it
-        left = asked_of(call, folder, group, "forget", json.loads(plan.selector))["left"]
+        left = asked_of(folder, group, "forget", json.loads(plan.selector))["left"]
     forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
     told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
     told |= {"changes": loaded.changes, "shift": loaded.shift, "forgotten": forgotten, "dry_run": dry_run}
@@ -113,8 +118,6 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
 @contextmanager
 def _owning(folder: Path) -> Iterator[SharedLog | None]:
     """Own a home that several machines keep, see `cluster.operating.owning`; yield None for a home of one machine."""
-    from honeybadger_host.configuration import load_settings
-    from honeybadger_host.files.home import JOURNAL_FILE, check_home
     from honeybadger_host.journal.transfer import is_shared
 
     check_home(folder)
@@ -133,15 +136,14 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
 def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
-    from honeybadger_host.configuration import load_settings
-    from honeybadger_host.files.home import check_home
+    from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all
 
     check_home(folder)
     settings = load_settings(folder).settings
-    with open_source(path) as source, patience(f"importing {path}"):
+    with open_source(path) as source, patience(f"importing {path}"), warnings_to_stderr():
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run)
@@ -158,35 +160,32 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
 
 @app.command()
 def backup(
+    home: HomeWithFiles,
     file: Annotated[Path, typer.Argument(help="The archive to make, as honeybadger.tar.gz; must not exist.")],
-    home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack the home into one file (0600). Works with and without a running host."""
     from honeybadger_host.ops.backup import back_up
 
-    folder = with_files(home_of(home))
-    with patience(f"packing {folder}"):
-        packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
+    with patience(f"packing {home}"):
+        packed = back_up(home, file.absolute(), now=datetime.now(UTC))
+    if not as_json:
+        print_some("left out", packed.left_out)
     size = file.stat().st_size
-    if as_json:
-        told = {"file": str(file), "bytes": size, "files": packed.files, "journal": packed.seq}
-        print_json({**told, "left_out": packed.left_out})
-        return
-    print_some("left out", packed.left_out)
+    told = {"file": str(file), "bytes": size, "files": packed.files, "journal": packed.seq}
     journal = "no journal yet" if packed.seq is None else f"journal at {packed.seq}"
-    print(f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes")
+    line = f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes"
+    tell({**told, "left_out": packed.left_out}, [line], as_json=as_json)
 
 
 @app.command()
 def restore(
+    home: GivenHome,
     file: Annotated[Path, typer.Argument(help="What `backup` made.")],
-    home: Home = None,
     force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Restore a home from a backup after checking all of it. Exit code 1: the doctor finds a problem."""
-    from honeybadger_host.configuration import environment_home
     from honeybadger_host.ops.archive import restore as restore_
     from honeybadger_host.ops.doctor import examine
 

@@ -213,7 +213,8 @@ def _import(modules: Sequence[str]) -> None:
     wire.StreamLine.model_rebuild()
     anyio.run(anyio.sleep, 0)
     setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010
-    commands: list[Any] = [typer.main.get_command(cli.app)]
+    program: Any = typer.main.get_command(cli.app)
+    commands: list[Any] = [program, *(program.get_command(None, name) for name in program.list_commands(None))]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
         for parameter in command.params:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.cli.options import ALIASES, SECTIONS
+from honeybadger_host.cli import ALIASES, SECTIONS
 from tests.conftest import HostFactory
 from tests.hosting import run_agent, run_cli, wait_for
 
