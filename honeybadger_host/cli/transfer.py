@@ -180,8 +180,8 @@ def backup(
 
 @app.command()
 def restore(
-    home: GivenHome,
     file: Annotated[Path, typer.Argument(help="What `backup` made.")],
+    home: GivenHome = None,
     force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -6,18 +6,19 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, PartName, Refusal
+from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, Refusal
 from honeybadger_host.context.maker import Made, Question, result_of
-from honeybadger_host.context.parts import Loaded, Parts, parts_of
+from honeybadger_host.context.parts import Loaded, in_order, parts_of_files
 from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
 from honeybadger_host.documents.history import read_past, version_at
 from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
-from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
+from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.journal.edits import is_edit
 from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
@@ -26,10 +27,8 @@ from honeybadger_host.memory.markdown.group_files import text_of
 from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.memory.served import ServedContext
-from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.time_stamps import time_stamp
 
-_OF_FILES: Final[tuple[PartName, ...]] = ("global", "persona", "notes", "summary")
 _NONE_SERVED: Final = (
     "no context that was served to this session at that moment is kept: these are the group's files as they were, "
     "without conversation and recalled lines"
@@ -76,18 +75,9 @@ class EarlierContexts:
 
     def _files(self, question: Question, moment: Moment) -> Mapping[str, Any]:
         group, budget_tokens = question.group, question.budget_tokens
-        loaded = Parts(
-            group=group,
-            persona=self._file(f"groups/{group}/{PERSONA}", moment.seq),
-            memory=self._file(f"groups/{group}/{MEMORY}", moment.seq),
-            summary=self._file(f"groups/{group}/{SUMMARY}", moment.seq),
-            global_files=[(file, self._file(file, moment.seq)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
-            turns=(),
-            turns_file=turns_file(group, question.session),
-            message=None,
-        )
-        names = [name for name in question.parts or PART_NAMES if name in _OF_FILES]
-        parts = parts_of(loaded, names=names, budget_tokens=budget_tokens, history_budget_tokens=0)
+        read = partial(self._file, seq=moment.seq)
+        made = parts_of_files(group, read, budget_tokens, read(f"groups/{group}/{SUMMARY}"))
+        parts = in_order(made, question.parts or PART_NAMES)
         head = f"Group: {group}\n" if question.parts is None else ""
         context = build_context(head, parts, len(parts), None, budget_tokens=budget_tokens)
         seq = min(moment.seq, MAX_NUMBER)

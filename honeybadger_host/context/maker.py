@@ -13,11 +13,25 @@ import structlog
 
 from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_host.agents import Identity
-from honeybadger_host.context.parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.parts import (
+    CONVERSATION,
+    RECALLED,
+    SPECIALISTS,
+    Loaded,
+    Older,
+    conversation_part,
+    file_part,
+    in_order,
+    parts_of_files,
+    recalled_part,
+    session_part,
+    stable_parts_of,
+    working_part,
+)
 from honeybadger_host.context.recall import ContextRecall, Recalled
-from honeybadger_host.context.text import Context, build_context
+from honeybadger_host.context.text import WITHOUT_END, Context, Part, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE, SUMMARY
+from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
@@ -81,7 +95,8 @@ class ContextMaker:
         is_told = mark is None or begun_after < mark.turn
         said = window[:-1] if _is_newest(question.message, window) else window
         turns: Sequence[Turn] = ()
-        if settings.conversation.enabled:
+        is_kept = settings.conversation.enabled
+        if is_kept:
             turns = replayed(said, after, settings.history.replayed_turns, settings.consolidation.memory_window)
         if question.most_turns is not None:
             turns = turns[-question.most_turns :]
@@ -91,33 +106,26 @@ class ContextMaker:
             recalled = self.recaller.recall(group, session, question.message, turns, now)
         if "conversation" not in names:
             recalled = recalled.without_conversation()
-        loaded = Parts(
-            group=group,
-            identity=self._identity(identity),
-            specialists=identity.specialists,
-            persona=self._read(f"groups/{group}/{PERSONA}"),
-            memory=self._read(f"groups/{group}/{MEMORY}"),
-            summary=self._summary(group, session, is_told=is_told),
-            global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
-            turns=turns,
-            older_turns=len(said) - len(turns),
-            older_why=self._why_older(after, turns),
-            no_turns=None if settings.conversation.enabled else "conversation.enabled is off",
-            turns_file=turns_file(group, session),
-            message=question.message,
-            working=self._working(group, session, now),
-            session_file=session_file(group, session),
-            **self._session(group, session, is_summarised=is_told and mark is not None and mark.part is not None),
-            recalled=recalled.recollections,
-            not_recalled=recalled.why_none,
+        budget, source = question.budget_tokens, turns_file(group, session)
+        most = settings.recall.budget_tokens or WITHOUT_END
+        if budget and {*names} != {"recalled"}:
+            most = min(most, budget // 2)
+        older = Older(len(said) - len(turns), self._why_older(after, turns))
+        no_turns = (
+            "nothing was said in this session" if settings.conversation.enabled else "conversation.enabled is off"
         )
-        parts = parts_of(
-            loaded,
-            names=names,
-            budget_tokens=question.budget_tokens,
-            history_budget_tokens=settings.history.budget_tokens,
-            recall_budget_tokens=settings.recall.budget_tokens,
-        )
+        is_summarised = is_told and mark is not None and mark.part is not None
+        made: dict[PartName, list[Part]] = {
+            "identity": [file_part("## Your Identity", file.file, file) for file in self._identity(identity)],
+            **parts_of_files(group, self._read, budget, self._summary(group, session, is_told=is_told)),
+            "recalled": [recalled_part(group, recalled.recollections, recalled.why_none, most)],
+            "session": [self._session(group, session, is_summarised=is_summarised)],
+            "working": [working_part(self._working(group, session, now))],
+            "conversation": [conversation_part(source, turns, older, settings.history.budget_tokens, no_turns)],
+        }
+        if identity.specialists:
+            made["specialists"] = [Part(SPECIALISTS, "config/agents", identity.specialists, "whole")]
+        parts = in_order(made, names)
         stable = stable_parts_of(parts)
         head = f"Group: {group}\n" if question.parts is None else ""
         context = build_context(head, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
@@ -177,20 +185,21 @@ class ContextMaker:
         others = self.watermarks.sessions(group) - {session if is_told else ""}
         return loaded.without_parts(others) if others else loaded
 
-    def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:
-        """Return the session document's contribution to the parts.
+    def _session(self, group: str, session: str, *, is_summarised: bool) -> Part:
+        """Return the part of the session document.
 
         Args:
             is_summarised: whether summary.md has the conversation, so that the document need not.
         """
+        source = session_file(group, session)
         if not self.settings.document.in_context:
-            return {"no_session": "document.in_context is false"}
+            return session_part(source, None, "document.in_context is false")
         try:
             told = self.documents.digest(group, session)
-            return {"session": replace(told, prose=(), said=()) if is_summarised else told}
         except WorldFailed as error:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
-            return {"no_session": "it cannot be read: the host needs a plain file there"}
+            return session_part(source, None, "it cannot be read: the host needs a plain file there")
+        return session_part(source, replace(told, prose=(), said=()) if is_summarised else told)
 
     def _working(self, group: str, session: str, now: datetime) -> Inventory:
         if not self.settings.working.enabled:

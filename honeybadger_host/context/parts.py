@@ -2,23 +2,24 @@
 
 `Group: x`, `## Your Identity`, `## Global Context`, `## Available Specialist Agents` for a router, `## Group Context`,
 `## Remembered Facts`, `## Conversation Summary`, recalled lines, `## This Session`, working memory,
-`## Recent Conversation`. To add a part, write a function that returns a `Part` and name it in `parts_of`.
+`## Recent Conversation`. To add a part, write a function that returns a `Part` and name it in `maker`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_agent.wording import count_of
 from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import SUMMARY as SUMMARY_FILE
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.markdown.budget import CutNotes, History, all_notes, format_history
 from honeybadger_host.memory.markdown.group_files import GroupText
@@ -52,44 +53,9 @@ _MAX_SESSION_TOKENS: Final = 2000  # of a session document: the limit of a summa
 _WORKING_TOKENS: Final = 500  # reserved for working memory, about 15 entries; it gets more when others leave room
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The loaded content of a context.
-
-    Args:
-        specialists: the agents that the asker can give tasks to, one a line.
-        identity: texts about the asker, in the order shown; empty when it is not an agent of this home.
-        global_files: files that every group reads, in the order shown.
-        turns: replayed turns of the conversation, oldest first.
-        older_turns: number of older turns in the window; `older_why` says why they are not replayed.
-        turns_file: the file of the conversation.
-        message: the user's text; None when nothing is asked yet.
-        session: digest of the session document; None: `no_session` says why, or the context has no such part.
-        no_turns: why there are no turns.
-        working: labels in working memory; None when the context has no such part.
-        recalled: long-term memory for this message, the best first.
-        not_recalled: why nothing was recalled.
-    """
-
-    group: str
-    persona: Loaded
-    memory: Loaded
-    summary: Loaded
-    global_files: Sequence[tuple[str, Loaded]]
-    turns: Sequence[Turn]
-    turns_file: str
-    message: str | None
-    working: Inventory | None = None
-    recalled: Sequence[Recollection] = ()
-    not_recalled: str | None = None
-    identity: Sequence[GroupText | FileProblem] = ()
-    specialists: str = ""
-    session: Digest | None = None
-    session_file: str = ""
-    no_session: str = ""
-    no_turns: str | None = None
-    older_turns: int = 0
-    older_why: str = ""
+def in_order(parts: Mapping[PartName, Sequence[Part]], names: Collection[PartName] = PART_NAMES) -> list[Part]:
+    """Return the parts of some names, in the order of the text."""
+    return [part for name in PART_NAMES if name in names for part in parts.get(name, ())]
 
 
 def stable_parts_of(parts: Sequence[Part]) -> int:
@@ -98,42 +64,26 @@ def stable_parts_of(parts: Sequence[Part]) -> int:
     return next(changing, len(parts))
 
 
-def parts_of(
-    loaded: Parts,
-    *,
-    names: Collection[PartName] = PART_NAMES,
-    budget_tokens: int = 0,
-    history_budget_tokens: int,
-    recall_budget_tokens: int = 0,
-) -> list[Part]:
-    """Return the parts of a context, in the order of its text.
+def parts_of_files(
+    group: str, read: Callable[[str], Loaded], budget_tokens: int, summary: Loaded
+) -> dict[PartName, list[Part]]:
+    """Return the parts that are files of a group, or of all groups.
 
     Args:
-        names: the wanted parts.
+        read: reads a file below the home folder.
         budget_tokens: limit of the whole context; 0 means no limit.
-        history_budget_tokens: limit of the recent conversation within the budget; 0 means no separate limit.
-        recall_budget_tokens: the same for recalled lines; with other parts, at most half of the budget.
+        summary: the content of `summary.md`.
     """
-    folder = f"groups/{loaded.group}"
-    recall_tokens = recall_budget_tokens or WITHOUT_END
-    if budget_tokens and {*names} != {"recalled"}:
-        recall_tokens = min(recall_tokens, budget_tokens // 2)
-    parts: dict[PartName, list[Part]] = {
-        "identity": [_file("## Your Identity", file.file, file) for file in loaded.identity],
-        "global": [_file("## Global Context", file, text) for file, text in loaded.global_files],
-        "specialists": [Part(SPECIALISTS, "config/agents", loaded.specialists, "whole")] if loaded.specialists else [],
-        "persona": [_file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona)],
-        "notes": [_facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens)],
-        "summary": [_summary(f"{folder}/summary.md", loaded.summary)],
-        "recalled": [_recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_tokens)],
-        "session": [] if loaded.session is None and not loaded.no_session else [_session(loaded)],
-        "working": [] if loaded.working is None else [_working(loaded.working)],
-        "conversation": [_conversation(loaded, history_budget_tokens)],
+    folder = f"groups/{group}"
+    return {
+        "global": [file_part("## Global Context", file, read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
+        "persona": [file_part("## Group Context", f"{folder}/{PERSONA}", read(f"{folder}/{PERSONA}"))],
+        "notes": [_facts(f"{folder}/{MEMORY}", read(f"{folder}/{MEMORY}"), budget_tokens)],
+        "summary": [_summary(f"{folder}/{SUMMARY_FILE}", summary)],
     }
-    return [part for name, some in parts.items() if name in names for part in some]
 
 
-def _file(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> Part:
+def file_part(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> Part:
     match loaded:
         case None:
             return Part(title, source, weight=weight, why="there is no such file")
@@ -156,7 +106,7 @@ def _without(part: Part, what: str) -> Part:
 
 def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     """Return the group's notes; when not all fit, the newest of each author."""
-    part = _file(FACTS, source, loaded, WEIGHTS[FACTS])
+    part = file_part(FACTS, source, loaded, WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
 
@@ -205,7 +155,7 @@ def _also(why: str, made: CutNotes) -> str:
 
 def _summary(source: str, loaded: Loaded) -> Part:
     """Return the summary, or its beginning when not all of it fits."""
-    part = _file(SUMMARY, source, loaded, WEIGHTS[SUMMARY])
+    part = file_part(SUMMARY, source, loaded, WEIGHTS[SUMMARY])
     if not isinstance(loaded, GroupText) or not part.text:
         return part
     tokens = loaded.tokens_of(loaded.set_apart)
@@ -223,9 +173,9 @@ def _summary(source: str, loaded: Loaded) -> Part:
 # -------------------------------------------------------------------------------------------------------------- recall
 
 
-def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | None, most: int) -> Part:
+def recalled_part(group: str, recalled: Sequence[Recollection], why_none: str | None, most: int = WITHOUT_END) -> Part:
     """Return recalled lines that no other part has: whole lines, the most important first."""
-    part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
+    part = Part(RECALLED, f"groups/{group}/memory", heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
     if not recalled:
         return part
     first = fit(recalled, most)
@@ -249,10 +199,9 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
     return part._replace(text=first.text, tokens=first.tokens, why=None, fit=settle, settle=settle)
 
 
-def _session(loaded: Parts) -> Part:
+def session_part(source: str, session: Digest | None, why_none: str = "") -> Part:
     """Return the session document's tasks, facts and summary; its oldest messages are cut first."""
-    session = loaded.session
-    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], most=_MAX_SESSION_TOKENS, why=loaded.no_session)
+    part = Part(SESSION, source, weight=WEIGHTS[SESSION], most=_MAX_SESSION_TOKENS, why=why_none)
     if session is None:
         return part
     lines, tokens = _session_lines(session)
@@ -291,7 +240,7 @@ def _session_lines(session: Digest) -> tuple[Sequence[str], Sequence[int]]:
     return lines, list(accumulate(estimate_tokens(line) + 1 for line in lines))
 
 
-def _working(inventory: Inventory) -> Part:
+def working_part(inventory: Inventory) -> Part:
     """Return the labels in working memory; when not all fit, those that expire last."""
     part = Part(
         WORKING,
@@ -318,25 +267,36 @@ def _working(inventory: Inventory) -> Part:
 # -------------------------------------------------------------------------------------------------------- conversation
 
 
-def _conversation(parts: Parts, budget_tokens: int) -> Part:
-    """Return the newest turns that fit."""
-    turns, older = parts.turns, parts.older_turns
-    why_none = parts.no_turns or "nothing was said in this session"
+class Older(NamedTuple):
+    """Turns of the window that are not replayed: their number, and why."""
+
+    number: int = 0
+    why: str = ""
+
+
+def conversation_part(source: str, turns: Sequence[Turn], older: Older, budget_tokens: int, why_none: str) -> Part:
+    """Return the newest turns that fit.
+
+    Args:
+        turns: replayed turns, oldest first.
+        budget_tokens: their limit within the budget of the context; 0 means no separate limit.
+        why_none: why there are no turns.
+    """
     most = budget_tokens or WITHOUT_END
-    part = Part(CONVERSATION, parts.turns_file, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
+    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
     if not turns:
         return part
 
     def shown(history: History, budget: str) -> Part:
         if not history.turns:
-            return _without(part, f"{history.dropped + older} turns")
-        reasons = [parts.older_why] if older else []
+            return _without(part, f"{history.dropped + older.number} turns")
+        reasons = [older.why] if older.number else []
         if history.dropped or history.is_shortened:
             tokens = sum(turn.line_tokens for turn in turns)
             reasons.append(f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}")
         if not reasons:
             return part._replace(text=history.text, state="whole", why=None, fit=cut)
-        left_out = f"{history.dropped + older} older turns"
+        left_out = f"{history.dropped + older.number} older turns"
         if history.is_shortened:
             left_out += ", the end of the newest turn"
         return part._replace(text=history.text, state="cut", left_out=left_out, why="; ".join(reasons), fit=cut)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
-_MAX_NEAR_MISSES: Final = 5
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
 # Tokens of a line with a short text; a search finds as many hits as such lines fit the budget.
 _SHORT_LINE_TOKENS: Final = 24
@@ -225,7 +224,7 @@ class ContextRecall:
             expired = index.lookups.expired(asked.group, asked.now.timestamp()) if has_entries else []
             # a hit that shares no word with the message would fail `objection` and take the place of another
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
-            limit = _FEW + len(asked.entries) + _MAX_NEAR_MISSES
+            limit = 2 * _FEW + len(asked.entries)
             entries = ranking.best(limit, filters) if has_entries else []
             limit = min(MAX_RANKED, self.settings.budget_tokens // _SHORT_LINE_TOKENS or MAX_RANKED)
             said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
@@ -259,7 +258,7 @@ class ContextRecall:
             for key, hit in by_key.items()
             if hit not in new and key not in earlier
         ]
-        return recollections, missed[:_MAX_NEAR_MISSES]
+        return recollections, missed[:_FEW]
 
     def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
         """Return turns and notes, matches first, then those in view; and id -> number in the index."""

@@ -1,7 +1,7 @@
 """The whole context: its order, its budget, and the explanation of every part (HB5, HB6)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,9 +9,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import ContextSection
-from honeybadger_host.context.parts import Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.context.parts import (
+    Loaded,
+    Older,
+    conversation_part,
+    in_order,
+    parts_of_files,
+    recalled_part,
+    stable_parts_of,
+    working_part,
+)
 from honeybadger_host.context.recollections import Recollection, State, fit
-from honeybadger_host.context.text import Context, build_context
+from honeybadger_host.context.text import WITHOUT_END, Context, build_context
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine
@@ -40,27 +49,25 @@ def notes(*contents: str) -> str:
 
 
 TEA = Recollection("k3v9x2m4q7p1", "entry", "Likes tea in the morning", "new", 3, category="user-preferences")
-EMPTY = Parts("main", None, None, None, (), (), NO_TURNS, None)
+GLOBAL: Sequence[tuple[str, Loaded]] = (("AGENT.md", None), ("groups/global/CLAUDE.md", None))
 
 
-def parts(
-    *,
-    persona: Loaded = None,
-    memory: Loaded = None,
-    summary: Loaded = None,
-    global_files: Sequence[tuple[str, Loaded]] = (("AGENT.md", None), ("groups/global/CLAUDE.md", None)),
-    turns: Sequence[Turn] = (),
-    message: str | None = None,
-    working: Inventory | None = None,
-    recalled: Sequence[Recollection] = (),
-) -> Parts:
-    not_recalled = None if recalled else "nothing in long-term memory matches the message"
-    return Parts(
-        "main", persona, memory, summary, global_files, turns, NO_TURNS, message, working, recalled, not_recalled
-    )
+@dataclass(frozen=True)
+class Parts:
+    persona: Loaded = None
+    memory: Loaded = None
+    summary: Loaded = None
+    global_files: Sequence[tuple[str, Loaded]] = GLOBAL
+    turns: Sequence[Turn] = ()
+    message: str | None = None
+    working: Inventory | None = None
+    recalled: Sequence[Recollection] = ()
 
 
-FULL = parts(
+EMPTY = Parts()
+
+
+FULL = Parts(
     persona=group_text("You are a badger.\n"),
     memory=group_text(notes("likes tea")),
     summary=group_text("We met in spring.\n"),
@@ -74,14 +81,23 @@ FULL = parts(
 def built(
     given: Parts, budget_tokens: int = 0, history_budget_tokens: int = 8000, recall_budget_tokens: int = 0
 ) -> Context:
-    parts = parts_of(
-        given,
-        budget_tokens=budget_tokens,
-        history_budget_tokens=history_budget_tokens,
-        recall_budget_tokens=recall_budget_tokens,
+    files = (
+        dict(GLOBAL)
+        | dict(given.global_files)
+        | {"groups/main/CLAUDE.md": given.persona, "groups/main/MEMORY.md": given.memory}
     )
+    most = recall_budget_tokens or WITHOUT_END
+    why_none = None if given.recalled else "nothing in long-term memory matches the message"
+    most = min(most, budget_tokens // 2) if budget_tokens else most
+    nothing = "nothing was said in this session"
+    made = parts_of_files("main", files.__getitem__, budget_tokens, given.summary)
+    made["recalled"] = [recalled_part("main", given.recalled, why_none, most)]
+    made["conversation"] = [conversation_part(NO_TURNS, given.turns, Older(), history_budget_tokens, nothing)]
+    if given.working is not None:
+        made["working"] = [working_part(given.working)]
+    parts = in_order(made)
     tokens = None if given.message is None else estimate_tokens(given.message)
-    return build_context(f"Group: {given.group}\n", parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
+    return build_context("Group: main\n", parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
 
 
 def sections(context: Context) -> list[ContextSection]:
@@ -116,9 +132,9 @@ def test_everything_stands_in_the_seeds_order() -> None:
 @pytest.mark.parametrize("blank", [None, "", " \n\t\n", "\u3000\n", "\u200b\n\u202e"])
 def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     text = group_text(blank)
-    context = built(parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
+    context = built(Parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
     assert context.system == "Group: main\n"
-    assert [section.state for section in sections(context)] == ["whole"] + ["absent"] * 6
+    assert [section.state for section in sections(context)] == ["whole"] + ["absent"] * 7
     whys = [section.why for section in sections(context)[1:]]
     said = "there is no such file" if blank is None else "the file is blank"
     nothing = "nothing in long-term memory matches the message"
@@ -127,11 +143,11 @@ def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
 
 
 def test_each_part_is_there_without_the_others() -> None:
-    assert titles(built(parts(persona=group_text("x")))) == ["## Group Context"]
-    assert titles(built(parts(memory=group_text("x")))) == ["## Remembered Facts"]
-    assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
-    assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
-    assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
+    assert titles(built(Parts(persona=group_text("x")))) == ["## Group Context"]
+    assert titles(built(Parts(memory=group_text("x")))) == ["## Remembered Facts"]
+    assert titles(built(Parts(summary=group_text("x")))) == ["## Conversation Summary"]
+    assert titles(built(Parts(turns=turns_of("x")))) == ["## Recent Conversation"]
+    assert titles(built(Parts(global_files=[("AGENT.md", group_text("x"))]))) == ["## Global Context"]
 
 
 WORKING = Inventory(
@@ -175,7 +191,7 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
     notes_of_both = b"".join(
         render_note(content, attack, "worker", AT).data for content in (attack, below, f"{attack}\n{attack}")
     ).decode()
-    attacked = parts(
+    attacked = Parts(
         memory=group_text(f"{below}\n{attack}\n{notes_of_both}\n## By hand\n{attack}\n  {attack}\n"),
         summary=group_text(f"{attack}\n{below}\n"),
         turns=turns_of(attack, below),
@@ -232,13 +248,13 @@ inventories = st.builds(
 )
 any_parts = st.builds(
     Parts,
-    group=st.just("main"),
     persona=loaded,
     memory=loaded,
     summary=loaded,
-    global_files=st.tuples(st.tuples(st.just("AGENT.md"), loaded), st.tuples(st.just("global"), loaded)),
+    global_files=st.tuples(
+        st.tuples(st.just("AGENT.md"), loaded), st.tuples(st.just("groups/global/CLAUDE.md"), loaded)
+    ),
     turns=turn_logs,
-    turns_file=st.just(NO_TURNS),
     message=st.none() | st.text(min_size=1, max_size=300),
     working=st.none() | inventories,
 )
