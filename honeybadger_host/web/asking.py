@@ -14,6 +14,7 @@ from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, No
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, Result, dump_request
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.curation.passes import newest_sessions
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is_served
@@ -22,7 +23,6 @@ __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "
 
 ResultT = TypeVar("ResultT", bound=Result)
 _WAIT_SECONDS = 30.0  # for an answer, in addition to the request's own time
-_MAX_SESSIONS = 30  # newest sessions of a group that a page offers
 
 
 class HostDown(Exception):
@@ -102,7 +102,7 @@ class Home:
 
     def sessions(self, group: str) -> list[str]:
         """Return the sessions of a group with the newest turns, newest first."""
-        return [name for _, name in newest_sessions(self.path, group, _MAX_SESSIONS) if SESSION.fullmatch(name)]
+        return [name for _, name in newest_sessions(self.path, group, MAX_NAMED) if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:
         """Return any group, for requests that belong to none."""

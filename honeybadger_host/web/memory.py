@@ -35,7 +35,6 @@ from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, 
 from honeybadger_host.web.rendering import href, page
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
-_MAX_HITS: Final = 100  # hits of a search, as many as the protocol allows
 _BULK: Final = ("archive", "pin", "unpin")
 
 
@@ -210,7 +209,7 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     hits: list[Hit] = []
     is_complete = True
     for scope in scopes:
-        asked = made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=_MAX_HITS)
+        asked = made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=PER_PAGE)
         found = home.read(group, asked)
         hits += (hit for hit in found.hits if hit.kind in ("note", "entry"))
         is_complete = is_complete and found.is_complete
@@ -224,7 +223,7 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     if wanted.place is not None:
         below = wanted.place.casefold()
         rows = [row for row in rows if f"{row.place.casefold()}/".startswith(f"{below}/")]
-    return _Rows(rows[:_MAX_HITS], len(rows[:_MAX_HITS]), None, is_complete)
+    return _Rows(rows, len(rows), None, is_complete)
 
 
 def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:

@@ -20,10 +20,9 @@ from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
 from honeybadger_host.web.health import letters
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.rendering import FEW, href, page
 from honeybadger_host.web.review import gist_of_operation
 
-_MAX_OF_A_KIND: Final = 5  # needs of one kind that are listed
 _NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
 
 
@@ -58,15 +57,15 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
 
 def _dead(home: Home) -> Iterator[Need]:
     names = dead_names(home.path)
-    for name, reason in ((letter.name, letter.reason) for letter in letters(home.path, names[:_MAX_OF_A_KIND])):
+    for name, reason in ((letter.name, letter.reason) for letter in letters(home.path, names[:FEW])):
         yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
-    if len(names) > _MAX_OF_A_KIND:
-        left = count_of(len(names) - _MAX_OF_A_KIND, "more dead letter")
+    if len(names) > FEW:
+        left = count_of(len(names) - FEW, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
 
 
 def _unread(home: Home) -> Iterator[Need]:
-    for edit in removed_unread(home.path, home.journal, time.time())[:_MAX_OF_A_KIND]:
+    for edit in removed_unread(home.path, home.journal, time.time())[:FEW]:
         text = f"{unread_of(edit)} went from {edit.file} in a save"
         yield Need("notes removed", text, edit.group, href("change", str(edit.seq)), "Look", edit.at, edit.seq)
 
@@ -94,7 +93,7 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
     """Yield the last changed proposals of each group that wait for a decision."""
     for group in groups:
         waiting = home.proposals.of(group)
-        for one in waiting[:_MAX_OF_A_KIND]:
+        for one in waiting[:FEW]:
             address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
             if one.proposal is None:
                 yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
@@ -103,8 +102,8 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
             text = gist_of_operation(first) + (f" and {len(more)} more" if more else "")
             kind = "write asked for" if one.proposal.kind == "write" else "proposal"
             yield Need(kind, text, group, address, "Decide", at)
-        if len(waiting) > _MAX_OF_A_KIND:
-            left, address = len(waiting) - _MAX_OF_A_KIND, href("g", group, "review")
+        if len(waiting) > FEW:
+            left, address = len(waiting) - FEW, href("g", group, "review")
             yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from honeybadger_agent.wording import count_of, in_words, shortened
+from honeybadger_host.handlers.entries.listing import MAX_BEGINNING
 from honeybadger_host.journal.reader import why_never_undone
 from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
@@ -21,7 +22,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown
 
 _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
-_MAX_FIRST_CHARACTERS: Final = 160  # about two lines of a table
+FEW: Final = 5  # things of one kind on a page that lists several kinds
 _MAX_COMPARED_LINES: Final = 4000  # lines of both texts; the difference of longer ones is not shown
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
 
@@ -80,7 +81,7 @@ def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
 
 def first_words(text: str) -> str:
     """Return the beginning of a text on one line; a note without its dash."""
-    return shortened(" ".join(text.removeprefix("- ")[:400].split()), _MAX_FIRST_CHARACTERS)
+    return shortened(" ".join(text.removeprefix("- ")[:400].split()), MAX_BEGINNING)
 
 
 def shown_markdown(text: str) -> Markup:
@@ -168,7 +169,7 @@ def _environment() -> Environment:
     environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
     # of a change in the journal
     environment.filters |= {
-        "gist": lambda row: gist_of(row, _MAX_FIRST_CHARACTERS),
+        "gist": lambda row: gist_of(row, MAX_BEGINNING),
         "did": lambda row: WORDS[row.kind].did,
         "can_undo": lambda row: why_never_undone(row) is None,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,15 +17,12 @@ from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.web.asking import Home, Invalid, made
 from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, shown_of
-from honeybadger_host.web.rendering import compared, first_words, href, page
-
-_MAX_LISTED: Final = 1000  # proposals that one request lists
-_MAX_GISTS: Final = 3  # operations of a proposal shown in the list
+from honeybadger_host.web.rendering import FEW, compared, first_words, href, page
 
 
 def review(request: Request) -> Response:
     group, offset, every = group_of(request), number(request, "offset"), member(request, "every") == "1"
-    found = home_of(request).read(group, made(ListProposals, every=every, limit=min(offset + PER_PAGE, _MAX_LISTED)))
+    found = home_of(request).read(group, made(ListProposals, every=every, limit=offset + PER_PAGE))
     return page(
         "review.html",
         shown_of(request),
@@ -45,7 +42,7 @@ def _gist(home: Home, group: str, row: ProposalRow) -> list[str]:
     except (ValueError, WorldFailed):  # the row shows the error
         return []
     undecided = [one for one in operations if one.state in UNDECIDED]
-    return [gist_of_operation(one) for one in (undecided or operations)[:_MAX_GISTS]]
+    return [gist_of_operation(one) for one in (undecided or operations)[:FEW]]
 
 
 def gist_of_operation(operation: Operation) -> str:
