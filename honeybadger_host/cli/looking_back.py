@@ -7,26 +7,37 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
 from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, journal_of, moment, tell
+from honeybadger_host.documents.history import UNKNOWN_WHY, Past, blame_of, read_past, version_at
 from honeybadger_host.errors import NotFound
-from honeybadger_host.files.home import JOURNAL_FILE
-
-if TYPE_CHECKING:
-    from honeybadger_host.documents.history import Past
+from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
+from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.reader import (
+    LogFilter,
+    read_changed,
+    read_changed_files,
+    read_log,
+    read_turn,
+    read_turns_behind,
+)
+from honeybadger_host.journal.schema import LAST_SEQ
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.moments import moment_of
+from honeybadger_host.memory.peoples_files import document_group, group_of
+from honeybadger_host.memory.turn_log import turns_file
 
 app = typer.Typer(rich_markup_mode=None)
 
-_MEMORY = "MEMORY.md"  # `files.home` has it, too, and costs each command 0.1 s to import
-
 InGroup = Annotated[str, typer.Argument(help="A group, or a group and a file: main/CLAUDE.md.")]
 OfGroup = Annotated[
-    str | None, typer.Argument(help="Below the group's folder; or the id of an entry.", show_default=_MEMORY)
+    str | None, typer.Argument(help="Below the group's folder; or the id of an entry.", show_default=MEMORY)
 ]
 
 
@@ -34,7 +45,7 @@ def named_by(group: str, file: str | None) -> tuple[str, str]:
     """Return a group and one of its files, given as two words or as one; without a file it is MEMORY.md."""
     if file is None:
         group, _, file = group.removeprefix("groups/").partition("/")
-    return group, file or _MEMORY
+    return group, file or MEMORY
 
 
 @app.command()
@@ -45,10 +56,6 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
-    from honeybadger_host.documents.history import UNKNOWN_WHY, blame_of
-    from honeybadger_host.journal.changes import read_whole
-    from honeybadger_host.journal.edits import is_edit
-    from honeybadger_host.journal.reader import read_turns_behind
 
     path = file_of(home, *named_by(group, file))
     journal = journal_of(home)
@@ -86,8 +93,6 @@ def file_of(home: Path, group: str, file: str) -> str:
 
     The file exists, or the journal has changes of it. Raises NotFound if neither is so.
     """
-    from honeybadger_host.journal.reader import LogFilter, read_log
-    from honeybadger_host.memory.peoples_files import document_group
 
     check_group(home, group)
     named = next((path for path in (file, f"groups/{group}/{file}") if document_group(path) == group), None)
@@ -115,8 +120,6 @@ def show(
 
     If the journal cannot know it, the command says so.
     """
-    from honeybadger_host.documents.history import read_past, version_at
-    from honeybadger_host.journal.schema import LAST_SEQ
 
     group, file = named_by(group, file)
     path, journal = file_of(home, group, file), journal_of(home)
@@ -143,8 +146,6 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Print the context that an answer was given from. Works with and without a running host."""
-    from honeybadger_host.journal.reader import read_turn
-    from honeybadger_host.memory.turn_log import turns_file
 
     said = read_turn(journal_of(home), turns_file(group, session), turn)
     if said is None:
@@ -200,10 +201,6 @@ def diff(
 
     Without FROM: what their last change did.
     """
-    from honeybadger_host.documents.history import read_past, version_at
-    from honeybadger_host.journal.reader import read_changed_files
-    from honeybadger_host.journal.schema import LAST_SEQ
-    from honeybadger_host.memory.peoples_files import group_of
 
     check_group(home, group)
     journal = journal_of(home)
@@ -231,8 +228,6 @@ def diff(
 
 def last_change(journal: Path, group: str, only: str | None) -> int:
     """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
-    from honeybadger_host.journal.reader import read_changed
-    from honeybadger_host.memory.peoples_files import group_of
 
     for seq, file in read_changed(journal, group):
         if group_of(file) == group and only in (None, file):
@@ -242,8 +237,6 @@ def last_change(journal: Path, group: str, only: str | None) -> int:
 
 def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
     """Return the number of the last change at a moment: a number, a time, or a context's hash."""
-    from honeybadger_host.memory.injection_ledger import InjectionLedger
-    from honeybadger_host.memory.moments import moment_of
 
     ledger = InjectionLedger(home)
     try:
@@ -255,7 +248,6 @@ def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
 
 
 def unknown_because(past: Past, seq: int) -> str:
-    from honeybadger_host.journal.edits import edit_of, is_edit
 
     before = [row for row in past.rows if row.seq <= seq]
     if not before:

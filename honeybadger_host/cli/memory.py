@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,11 +18,11 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, reply_to
 from honeybadger_host.cli.options import AsJson, Home, journal_of, moment, print_json, some_of, tell
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.journal.edits import edit_of, is_edit
+from honeybadger_host.journal.line_hunks import signed_lines
+from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, SaidIn, read_change, read_log, read_turns_behind
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.text.time_stamps import read_moment
-
-if TYPE_CHECKING:
-    from honeybadger_host.journal.reader import SaidIn
-    from honeybadger_host.journal.schema import Row
 
 app = typer.Typer(rich_markup_mode=None)
 AsOf = typer.Option("--as-of", help="Number of a change, a date, a time, `yesterday`, or a context's hash.")
@@ -98,7 +98,6 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first."""
-    from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
 
     if group is not None:
         check_group(home, group)
@@ -132,8 +131,6 @@ def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
 
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON; the text of a person's edit is its lines with their signs."""
-    from honeybadger_host.journal.edits import edit_of, is_edit
-    from honeybadger_host.journal.line_hunks import signed_lines
 
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
     if not is_edit(row):
@@ -185,7 +182,6 @@ def undo(
 
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return its file and the result. Raises HostError."""
-    from honeybadger_host.journal.reader import read_change
 
     row = read_change(journal_of(folder), seq)
     if row is None:
@@ -249,7 +245,6 @@ def forget(
 
 def _would_go(journal: Path, result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
-    from honeybadger_host.journal.reader import read_change
 
     newest = result.get("newest", ())  # a host of an earlier version names none
     read = (read_change(journal, seq) for seq in newest)
