@@ -7,7 +7,7 @@ model is never assumed to know what it cannot see.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
@@ -58,14 +58,12 @@ class Recalled:
         why_none: why there are none.
         near_misses: id, hit and reason of the best of the entries that were not good enough.
         injection: the ledger's note of them, written once a model has seen them; see `shown`.
-        documents: id -> number in the index, for turns, notes and history.
     """
 
     recollections: Sequence[Recollection] = ()
     why_none: str | None = None
     near_misses: Sequence[tuple[str, Hit, str]] = ()
     injection: Injection | None = None
-    documents: Mapping[str, int] = field(default_factory=dict)
 
     def shown(self, kept: Sequence[Recollection], missing: Collection[str]) -> Recalled:
         """Return this without the recollections that another part of the context has.
@@ -76,9 +74,9 @@ class Recalled:
         """
         injection = None
         if self.injection is not None:
-            new = [one.id for one in kept if one.state != "in_view"]
-            entries = tuple(id_ for id_ in new if id_ not in self.documents)
-            said = tuple((id_, self.documents[id_]) for id_ in new if id_ in self.documents)
+            new = [one for one in kept if one.state != "in_view"]
+            entries = tuple(one.id for one in new if one.document is None)
+            said = tuple((one.id, one.document) for one in new if one.document is not None)
             injection = replace(self.injection, entries=entries, said=said) if new else None
         accounted = {*missing, *(one.id for one in kept)}
         told = [one for one in self.recollections if one.id in accounted]
@@ -200,14 +198,13 @@ class ContextRecall:
     def _choose(self, asked: _Asked) -> Recalled:
         entries, talk, newest, expired = self._search(asked)
         recollections, near_misses = self._entries(asked, entries, expired)
-        said, documents = self._said(asked, talk)
-        recollections += said
+        recollections += self._said(asked, talk)
         if not recollections:
             found = self.index.lookups.show(newest)
             shown = [found[number] for number in newest if number in found]
             recollections = [_recollection(one, "newest", asked.current) for one in shown]
         why_none = None if recollections else "nothing in long-term memory matches the message"
-        return Recalled(recollections, why_none, near_misses=near_misses, documents=documents)
+        return Recalled(recollections, why_none, near_misses=near_misses)
 
     def _search(self, asked: _Asked) -> tuple[list[Hit], list[Hit], list[int], list[int]]:
         """Return the hits among entries and among what was said; the numbers of the newest and the expired entries."""
@@ -260,10 +257,10 @@ class ContextRecall:
         ]
         return recollections, missed[:_FEW]
 
-    def _said(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], dict[str, int]]:
-        """Return turns and notes, matches first, then those in view; and id -> number in the index."""
+    def _said(self, asked: _Asked, hits: Sequence[Hit]) -> list[Recollection]:
+        """Return turns and notes, matches first, then those in view."""
         if not hits and not asked.said:
-            return [], {}
+            return []
         lookups = self.index.lookups
         hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
         authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
@@ -276,7 +273,6 @@ class ContextRecall:
         earlier = lookups.show([number for _, (_, number) in in_view])
         replayed = {f"{asked.session}#{turn.number}": turn.line for turn in asked.turns}
         made: dict[str, Recollection] = {}
-        numbers: dict[str, int] = {}
 
         def add(one: Found, hit: Hit | None = None, answered: str = "") -> None:
             if (id_ := name_of(one)) not in made:
@@ -285,7 +281,7 @@ class ContextRecall:
                 recollection = _recollection(one, state, turn, hit, answered, replayed.get(id_))
                 if (who := self._edited(one)) is not None:
                     recollection = replace(recollection, author=who.author, at=parse_time(f"{who.at}Z").timestamp())
-                made[id_], numbers[id_] = shortened(recollection, self.settings.budget_tokens), one.number
+                made[id_] = shortened(recollection, self.settings.budget_tokens)
 
         by_number = {hit.number: hit for hit in best}
         for hit in best:
@@ -295,7 +291,7 @@ class ContextRecall:
         for id_, (_, number) in in_view:
             if number in earlier and name_of(earlier[number]) == id_:
                 add(earlier[number])
-        return list(made.values()), numbers
+        return list(made.values())
 
     def _found(self, hits: Sequence[Hit], most: int, asked: _Asked) -> dict[int, Found]:
         """Return number -> document, for at least the first `most` hits that are neither the message nor its turn."""
@@ -356,4 +352,5 @@ def _recollection(
         shown_as=shown_as,
         hit=hit,
         marks=found.marks,
+        document=None if is_entry else found.number,
     )

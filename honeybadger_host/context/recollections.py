@@ -41,6 +41,7 @@ class Recollection:
         shown_as: the line of a replayed turn in the conversation; None: it is not replayed.
         hit: its hit in the search for this message; None when it did not match.
         marks: see `entry.marks_of`.
+        document: its number in the index; not set for an entry.
     """
 
     id: str
@@ -55,6 +56,7 @@ class Recollection:
     shown_as: str | None = None
     hit: Hit | None = None
     marks: Mapping[str, Any] = field(default_factory=dict)
+    document: int | None = None
 
     @property
     def origin(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
-from honeybadger_host.web.forms import go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.forms import action_in, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
 from honeybadger_host.web.rendering import compared, href, page
 
@@ -86,9 +86,9 @@ def edited(request: Request, form: dict[str, str]) -> Response:
 def changed(request: Request, form: dict[str, str]) -> Response:
     """Pin or unpin an entry, or remove its expiry, if it has not changed since it was shown."""
     group = group_of(request)
-    action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
-    if action not in _ACTIONS or not version:
-        raise Invalid("that is not something that can be done with an entry: load the page again")
+    action, id_, version = action_in(form, _ACTIONS), form.get("id", ""), form.get("version", "")
+    if not version:
+        raise Invalid("version is missing: load the page again")
     _, seq = home_of(request).ask(group, made(EditMemory, id_, expected_version=version, **_ACTIONS[action]))
     return go(href("g", group, "entry", id=id_, done=action, seq=seq))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -54,6 +54,14 @@ def checked_number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 16:
         raise Invalid(f"{name} is not a number from 0 on")
     return int(text)
+
+
+def action_in(form: Mapping[str, str], actions: Container[str]) -> str:
+    """Return the action that a form asks for. Raises Invalid."""
+    action = form.get("action", "")
+    if action not in actions:
+        raise Invalid("that cannot be done here: load the page again")
+    return action
 
 
 async def _form_of(request: Request) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,9 +13,11 @@ from starlette.responses import Response
 from honeybadger_host.errors import NotFound
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
-from honeybadger_host.web.asking import HostDown, Invalid
-from honeybadger_host.web.forms import PER_PAGE, go, home_of, member, number, shown_of
+from honeybadger_host.web.asking import HostDown
+from honeybadger_host.web.forms import PER_PAGE, action_in, go, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
+
+_ACTIONS: Final = ("retry", "drop")
 
 
 def health(request: Request) -> Response:
@@ -44,14 +47,12 @@ def letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
 
 
 def acted(request: Request, form: dict[str, str]) -> Response:
-    home, action = home_of(request), form.get("action", "")
+    home, action = home_of(request), action_in(form, _ACTIONS)
     letter = find_dead(home.path, form.get("name", ""))
     if action == "retry":
         retry_dead(home.path, letter)
-    elif action == "drop":
-        drop_dead(letter)
     else:
-        raise Invalid("that is not something that can be done with a dead letter: load the page again")
+        drop_dead(letter)
     return go(href("health", done=action))
 
 

@@ -31,7 +31,7 @@ from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned,
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
-from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.forms import PER_PAGE, action_in, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
@@ -265,10 +265,8 @@ _WHY_NOT: Final = {
 def acted(request: Request, form: dict[str, str]) -> Response:
     """Archive, pin or unpin the chosen notes and entries, each with its own request."""
     home, group, wanted = home_of(request), group_of(request), _wanted(request)
-    action = form.get("action", "")
+    action = action_in(form, _BULK)
     chosen = [value for name, value in form.items() if name.startswith("chosen-")]
-    if action not in _BULK:
-        raise Invalid("that is not something that can be done with notes and entries: load the page again")
     if not chosen:
         raise Invalid("nothing was chosen: tick the notes and entries first")
     seqs: list[int] = []

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, ResumeTask, RunTask
 from honeybadger_agent.wire import Request as Asked
-from honeybadger_host.web.asking import Invalid, made
-from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.asking import made
+from honeybadger_host.web.forms import PER_PAGE, action_in, go, group_of, home_of, member, number, shown_of
 from honeybadger_host.web.rendering import href, page
 
 _ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
@@ -50,9 +50,7 @@ def task(request: Request) -> Response:
 def acted(request: Request, form: dict[str, str]) -> Response:
     """Run, pause, resume or cancel a task; cancelling asks for confirmation first."""
     group, home = group_of(request), home_of(request)
-    action, task = form.get("action", ""), form.get("task", "")
-    if action not in _ACTIONS:
-        raise Invalid("that is not something that can be done with a task: load the page again")
+    action, task = action_in(form, _ACTIONS), form.get("task", "")
     if action == "cancel" and form.get("confirm") != "yes":
         return page("cancel.html", shown_of(request), task=home.read(group, made(ListTasks, task=task)).tasks[0])
     home.ask(group, made(_ACTIONS[action], task))
