@@ -22,14 +22,14 @@ from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHisto
 from honeybadger_host.agents import Agent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, ChangeHandler, Outcome, QueryHandler
-from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handlers.redaction import Screen, not_blank, with_neutralised
 from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import data_in, dump_turn
 from honeybadger_host.memory.turn_log_store import MAX_KEPT, TurnLogs
-from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, one_line
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 from honeybadger_host.text.turn import Turn
@@ -79,10 +79,7 @@ def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member:
     if payload.role == "assistant":
         visible = Visible.of(text)
         text, thoughts = visible.text, visible.count
-    if is_blank(neutralise(text).text):
-        what = "holds nothing but thinking" if thoughts else "is blank"
-        field = f"{member}.content"
-        raise Refusal("invalid", f"{field} {what}: nothing was appended", field=field)
+    not_blank(f"{member}.content", text)
     speaker = speaker_of(payload.sender, payload.role, f"{member}.sender")
     content, changed = screen.text(asked, f"{member}.content", text)
     return _Said(
@@ -214,24 +211,24 @@ def _check_same(there: Turn, keyed: KeyedTurn, said: _Said, data: str | None, pl
     )
 
 
-def _time_given(text: str, field: str) -> datetime:
+def time_given(text: str, field: str) -> datetime:
     """Return a time of a request in whole milliseconds. Raises Refusal."""
     try:
         return to_milliseconds(parse_time(text).astimezone(UTC))
     except (ValueError, OverflowError):
-        why = "is not a time that exists: write 2026-11-21T09:30:00Z; nothing was appended"
+        why = "is not a time that exists: write 2026-11-21T09:30:00Z"
         raise Refusal("invalid", f"{field} {why}", field=field) from None
 
 
 def _at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
     """Return when a turn was said, not before the turn before it and not in the future. Raises Refusal."""
-    at = now if text is None else min(now, _time_given(text, field))
+    at = now if text is None else min(now, time_given(text, field))
     return at if last is None else max(at, last)
 
 
 def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     """Return when an imported turn was said. Raises Refusal."""
-    at = _time_given(text, "payload.at")
+    at = time_given(text, "payload.at")
     if at > now:
         why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
     elif last is not None and at < last:

@@ -22,10 +22,10 @@ from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, 
 from honeybadger_host.agents import Agents
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.conversation import prepare_turn
+from honeybadger_host.handlers.redaction import not_blank
 from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies, chosen
 from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.journal.schema import TOOL_REQUEST
-from honeybadger_host.text.neutralise import is_blank, neutralise
 
 MAX_DEPTH: Final = 3  # maximum depth of delegation
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
@@ -84,9 +84,7 @@ async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) 
     parent = await _parent_of(deps, asked, seconds)
     _check(deps, asked, payload.agent, _chain(parent))
     agent = chosen(deps, asked.group, payload.agent)
-    if is_blank(neutralise(payload.task).text):
-        raise Refusal("invalid", "payload.task is blank: say what to do", field="payload.task")
-    task, changed = deps.screen.text(asked, "payload.task", payload.task)
+    task, changed = deps.screen.text(asked, "payload.task", not_blank("payload.task", payload.task))
     context, _ = deps.screen.text(asked, "payload.context", payload.context or "")
     digest = under_way.name.rpartition(".")[2]
     return ChatTurn(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN, is_system_sender
@@ -14,17 +14,17 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.conversation import OFF, Speakers
+from honeybadger_host.handlers.conversation import OFF, Speakers, time_given
 from honeybadger_host.handlers.entries.answers import cleaned
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, not_blank
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, dump_watermark, parse_watermark, watermark_file
-from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
+from honeybadger_host.text.neutralise import estimate_tokens, one_line
+from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.text.turn import Turn
 
 
@@ -153,12 +153,10 @@ class _Importer:
         text = said.content
         if said.role == "assistant" and "<" in text:  # else nothing can be hidden
             text = Visible.of(text).text
-        if is_blank(neutralise(text).text):
-            raise Refusal("invalid", "it is blank")
-        content, changed = self.screen.text(asked, "content", text)
+        content, changed = self.screen.text(asked, "content", not_blank("content", text))
         taken.neutralised.update(changed)
         speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
-        at = min(_time(said.at), to_milliseconds(now))
+        at = min(time_given(said.at, "at"), to_milliseconds(now))
         return Turn(
             number=number,
             at=at if last is None else max(at, last),
@@ -211,14 +209,14 @@ class _Importer:
         """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
         members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
         clean, neutralised = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
-        created = min(_time(said.created), now) if said.created else to_milliseconds(now)
+        created = min(time_given(said.created, "created"), now) if said.created else to_milliseconds(now)
         entry = Entry(
             id=said.id,
             category=place_of(target)[1],
             content=clean.content,
             tags=tuple(clean.tags or ()),
             created=created,
-            updated=max(created, min(_time(said.updated), now)) if said.updated else created,
+            updated=max(created, min(time_given(said.updated, "updated"), now)) if said.updated else created,
             metadata=clean.metadata or {},
             by=asked.payload.by or asked.sender,
             title=clean.title,
@@ -226,11 +224,3 @@ class _Importer:
             origin=Origin("imported", where=clean.origin_from),
         )
         return entry, neutralised
-
-
-def _time(text: str) -> datetime:
-    """Return a time, UTC where it names no zone. Raises Refusal."""
-    try:
-        return to_milliseconds(parse_time(text).astimezone(UTC))
-    except (ValueError, OverflowError):
-        raise Refusal("invalid", f"{text} is not a time that exists") from None

@@ -138,11 +138,11 @@ class CleanTexts:
         """Return a text as one visible line."""
         neutral = one_line(self.lines(member, text))
         self.changed.update(neutral.changed)
-        return _not_blank(member, neutral.text)
+        return not_blank(member, neutral.text)
 
     def said(self, member: str, text: str, *, heading: str = "") -> str:
         """Return a text of any number of lines that says something."""
-        return _not_blank(member, self.lines(member, text, heading=heading))
+        return not_blank(member, self.lines(member, text, heading=heading))
 
     def lines(self, member: str, text: str, *, heading: str = "") -> str:
         """Return a text of any number of lines, which may be blank."""
@@ -171,9 +171,14 @@ def with_neutralised(result: dict[str, Any], changed: Mapping[str, int]) -> dict
     return {**result, "neutralised": dict(changed)} if changed else result
 
 
-def _not_blank(member: str, text: str) -> str:
-    if is_blank(text):
-        raise Refusal("invalid", f"{member} is blank: nothing visible is left of it; nothing was saved", field=member)
+def not_blank(member: str, text: str) -> str:
+    """Return a text. Raises Refusal if nothing of it is visible.
+
+    Args:
+        member: its name in the request, e.g. `payload.content`.
+    """
+    if is_blank(neutralise(text).text):
+        raise Refusal("invalid", f"{member} is blank: nothing visible is left of it", field=member)
     return text
 
 

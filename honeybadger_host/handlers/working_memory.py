@@ -9,7 +9,7 @@ from typing import Any, Final
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
 from honeybadger_agent.wording import meant
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, not_blank, with_neutralised
 from honeybadger_host.journal.changes import FileWritten, WholeFiles
 from honeybadger_host.memory.working_memory import (
     WorkingEntry,
@@ -21,7 +21,6 @@ from honeybadger_host.memory.working_memory import (
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, own_entry
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
-from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 DEFAULT_TTL_MINUTES: Final = 5.0
@@ -112,9 +111,7 @@ def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
 def _search(working_memory: WorkingMemoryStore) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: SearchWorkingMemory = asked.payload
-        if is_blank(neutralise(payload.query).text):
-            why = "payload.query is blank: list_working_memory shows every key"
-            raise Refusal("invalid", why, field="payload.query")
+        not_blank("payload.query", payload.query)
         entries, _ = working_memory.look(asked.group, asked.session)
         found = find(live(entries, now), payload.query, payload.category, payload.tags or (), now=now)
         return {

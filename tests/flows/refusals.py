@@ -172,9 +172,9 @@ REFUSED: dict[str, list[Row]] = {
         ({"id": NO_ID}, "not_found", "payload.id", NO_ID),
     ],
     "append_turn": [
-        *((said(content=text), "invalid", "payload.content", "nothing was appended") for text in BLANK),
+        *((said(content=text), "invalid", "payload.content", "is blank") for text in BLANK),
         *((said(sender=name), "invalid", "payload.sender", "one visible line") for name in FORGED),
-        ({"role": "assistant", "content": "<think>hm"}, "invalid", "payload.content", "nothing but thinking"),
+        ({"role": "assistant", "content": "<think>hm"}, "invalid", "payload.content", "is blank"),
         (said(at="2024-06-30T23:00:00Z"), "invalid", "payload.at", "is before the turn before it, which was said at"),
         (said(at="2999-01-01T00:00:00Z"), "invalid", "payload.at", "is in the future"),
         (said(at="2024-02-30T00:00:00Z"), "invalid", "payload.at", "is not a time that exists"),

@@ -283,7 +283,7 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(member: MakeClient
     assert "SECRETS" not in history
     assert "[assistant]: It rains.\n" in history
     assert "I write <think> before it" in history
-    with pytest.raises(Invalid, match="nothing but thinking"):
+    with pytest.raises(Invalid, match="is blank"):
         agent.append_turn("assistant", "<think>SECRETS")
     assert agent.load_session().turns == 2
 

@@ -42,13 +42,13 @@ from honeybadger_host.handler_kinds import (
     WaitingHandler,
 )
 from honeybadger_host.handlers.conversation import Speakers, prepare_turn, speaker_of
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, not_blank
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
+from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
 
 log = structlog.get_logger()
@@ -359,8 +359,7 @@ def begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
         most_turns: newest turns of the conversation that it gets at most; None: no separate limit.
     """
     payload: Chat = asked.payload
-    if is_blank(neutralise(payload.content).text):
-        raise Refusal("invalid", "payload.content is blank: nothing was said", field="payload.content")
+    not_blank("payload.content", payload.content)
     deps.screen.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
