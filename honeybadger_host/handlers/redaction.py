@@ -182,6 +182,17 @@ def not_blank(member: str, text: str) -> str:
     return text
 
 
+def check_size(member: str, size: int, limit: int, unit: str) -> None:
+    """Raise Refusal if something would become too large.
+
+    Args:
+        member: the part of the request that makes it so, e.g. `payload.tags`.
+    """
+    if size > limit:
+        why = f"with {member} it would have {size} {unit}, the limit is {limit}: send less"
+        raise Refusal("too_large", f"{why}; nothing was changed", field=member)
+
+
 @lru_cache(maxsize=1024)
 def _kind_in(name: str) -> str | None:
     found = find_secrets(name)

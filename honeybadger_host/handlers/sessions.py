@@ -21,7 +21,7 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, with_neutralised
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size, with_neutralised
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.memory.session_document import (
     Environment,
@@ -187,12 +187,12 @@ def _updated(
     if payload.system_state is not None:
         patch = _object(texts, "payload.system_state", payload.system_state)
         changed["system_state"] = state = _merged(document.system_state, patch)
-        _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_JSON_BYTES, "bytes")
+        check_size("payload.system_state", len(orjson.dumps(state)), MAX_JSON_BYTES, "bytes")
     if payload.add_facts or payload.remove_facts:
         changed["facts"] = _facts(document.facts, payload, texts)
     if payload.long_term_summary is not None:
         summary = texts.lines("payload.long_term_summary", payload.long_term_summary).strip("\n")
-        _check_size("payload.long_term_summary", "the summary", len(summary), max_prose, "characters")
+        check_size("payload.long_term_summary", len(summary), max_prose, "characters")
         changed["long_term_summary"] = summary
     if payload.active_tasks or payload.remove_tasks:
         changed["active_tasks"] = _tasks(document.active_tasks, payload, texts, seconds)
@@ -208,7 +208,7 @@ def _updated(
 
 def _object(texts: CleanTexts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
     clean = texts.tree(member, value)
-    _check_size(member, member, len(orjson.dumps(clean)), MAX_JSON_BYTES, "bytes")
+    check_size(member, len(orjson.dumps(clean)), MAX_JSON_BYTES, "bytes")
     return clean
 
 
@@ -240,7 +240,7 @@ def _facts(facts: Sequence[str], payload: UpdateSession, texts: CleanTexts) -> t
             raise Refusal("not_found", why, field=member)
     for at, fact in enumerate(payload.add_facts or ()):
         kept[texts.line(f"payload.add_facts.{at}", fact)] = None
-    _check_size("payload.add_facts", "the document", len(kept), MAX_FACTS, "facts")
+    check_size("payload.add_facts", len(kept), MAX_FACTS, "facts")
     return tuple(kept)
 
 
@@ -255,7 +255,7 @@ def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: CleanTexts, now
         member = f"payload.active_tasks.{at}"
         id_ = texts.line(f"{member}.id", update.id)
         kept[id_] = _task(kept.get(id_), id_, update, member, texts, now)
-    _check_size("payload.active_tasks", "the document", len(kept), MAX_TASKS, "tasks")
+    check_size("payload.active_tasks", len(kept), MAX_TASKS, "tasks")
     return tuple(kept.values())
 
 
@@ -279,11 +279,6 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: CleanText
     if update.system_snapshot is not None:
         changed["system_snapshot"] = _object(texts, f"{member}.system_snapshot", update.system_snapshot)
     return known.model_copy(update=changed)
-
-
-def _check_size(member: str, what: str, size: int, limit: int, unit: str) -> None:
-    if size > limit:
-        raise Refusal("too_large", f"{what} would have {size} {unit}, the limit is {limit}: send less", field=member)
 
 
 def record_feedback(turn_logs: TurnLogs, screen: Screen) -> ChangeHandler[None]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
 from honeybadger_agent.wording import meant
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, not_blank, with_neutralised
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size, not_blank, with_neutralised
 from honeybadger_host.journal.changes import FileWritten, WholeFiles
 from honeybadger_host.memory.working_memory import (
     WorkingEntry,
@@ -62,10 +62,7 @@ def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen)
         key = texts.name("payload.key", payload.key)
         at = to_milliseconds(now)
         data = texts.said("payload.data", payload.data, heading=key)
-        size = len(data.encode())
-        if size > MAX_DATA_BYTES:
-            why = f"payload.data has {size} bytes, the limit is {MAX_DATA_BYTES}: save it in parts, under a key each"
-            raise Refusal("too_large", f"{why}; nothing was saved", field="payload.data")
+        check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
         category = None if payload.category is None else texts.line("payload.category", payload.category)
         tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
         entry = WorkingEntry(

@@ -22,7 +22,7 @@ from honeybadger_agent.wire import (
     is_store,
 )
 from honeybadger_host.handler_kinds import Asked
-from honeybadger_host.handlers.redaction import CleanTexts, Screen
+from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size
 from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.text.labels import each_once
@@ -173,9 +173,8 @@ def cleaned(
         clean["content"], changed = screen.data(asked, "payload.content", content)  # exact: no model reads it
         texts.changed.update(changed)
     elif content is not None:
-        if not is_document and len(content) > MAX_NOTE_CHARACTERS:
-            why = f"payload.content has {len(content)} characters, the limit is {MAX_NOTE_CHARACTERS}: send less"
-            raise Refusal("too_large", why, field="payload.content")
+        if not is_document:
+            check_size("payload.content", len(content), MAX_NOTE_CHARACTERS, "characters")
         clean["content"] = texts.said("payload.content", content, heading=clean.get("title") or heading)
     if payload.metadata is not None:
         clean["metadata"] = texts.tree("payload.metadata", payload.metadata)

@@ -23,7 +23,7 @@ from honeybadger_host.handlers.entries.answers import (
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
-from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handlers.redaction import Screen, check_size, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
@@ -113,15 +113,13 @@ class _Editing:
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
         after = _edited(before, edit, now)
-        if len(after.content) > MAX_NOTE_CHARACTERS and not is_store(after.category):
-            why = f"{before.id} has {len(after.content)} characters, the limit is {MAX_NOTE_CHARACTERS} outside store/"
-            raise Refusal("too_large", f"payload.category: {why}; nothing was changed", field="payload.category")
+        if not is_store(after.category):
+            check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
         place = self._place_of(before, after, file, edit)
         if place != file:
             after = replace(after, id=name_in(place))
         written = dump_entry(after)
-        if len(written) > MAX_ENTRY_FILE_BYTES:
-            raise Refusal("too_large", f"the entry would have {len(written)} bytes: send less; nothing was changed")
+        check_size("payload", len(written), MAX_ENTRY_FILE_BYTES, "bytes")
         changes: tuple[Change, ...] = (FileWritten(asked.group, "entry", place, written, data),)
         if place != file:
             changes = (

@@ -31,7 +31,7 @@ from honeybadger_host.handlers.entries.answers import (
 from honeybadger_host.handlers.entries.places import EntryPlaces, named_entry, with_name
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
-from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handlers.redaction import Screen, check_size, with_neutralised
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
@@ -237,21 +237,10 @@ def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: s
     ids: Sequence[str] = said.payload.supersedes or ()
     archived = superseded(places, asked.group, entry, ids, said.gone, existed=replaces is not None)
     data = dump_entry(entry)
-    for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
-        if size > MAX_TAGS:
-            raise _too_large(member, f"{size} {member}", MAX_TAGS)
-    size = len(orjson.dumps(entry.metadata))
-    if size > MAX_METADATA_BYTES:
-        raise _too_large("metadata", f"{size} bytes of metadata", MAX_METADATA_BYTES)
+    check_size("payload.tags", len(entry.tags), MAX_TAGS, "tags")
+    check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")
+    check_size("payload.metadata", len(orjson.dumps(entry.metadata)), MAX_METADATA_BYTES, "bytes of metadata")
     result = with_neutralised(shown(entry, file, data), said.neutralised)
     if said.similar is not None:
         result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
     return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))
-
-
-def _too_large(member: str, what: str, limit: int) -> Refusal:
-    return Refusal(
-        "too_large",
-        f"with payload.{member} the entry would have {what}, the limit is {limit}: send less; nothing was saved",
-        field=f"payload.{member}",
-    )
