@@ -132,13 +132,14 @@ def test_everything_stands_in_the_seeds_order() -> None:
 @pytest.mark.parametrize("blank", [None, "", " \n\t\n", "\u3000\n", "\u200b\n\u202e"])
 def test_a_blank_part_keeps_only_its_row(blank: str | None) -> None:
     text = group_text(blank)
-    context = built(Parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
+    files = [(file, text) for file, _ in GLOBAL]
+    context = built(Parts(persona=text, memory=text, summary=text, global_files=files))
     assert context.system == "Group: main\n"
     assert [section.state for section in sections(context)] == ["whole"] + ["absent"] * 7
     whys = [section.why for section in sections(context)[1:]]
     said = "there is no such file" if blank is None else "the file is blank"
     nothing = "nothing in long-term memory matches the message"
-    assert whys == [said] * 4 + [nothing, "nothing was said in this session"]
+    assert whys == [said] * 5 + [nothing, "nothing was said in this session"]
     assert all(section.tokens == 0 for section in sections(context)[1:])
 
 
