@@ -21,6 +21,7 @@ from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.handlers.entries.answers import check_version
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size, with_neutralised
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.memory.session_document import (
@@ -71,7 +72,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
             raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
         screen.path("session", asked.session)
         document = documents.view(asked.group, asked.session).document
-        _expect(payload.expected_version, document)
+        check_version("the document", payload.expected_version, version_of(document))
         texts = CleanTexts(asked, screen)
         updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
         result = with_neutralised(_state(asked, updated), texts.changed)
@@ -106,7 +107,7 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: DeleteSession = asked.payload
         document = documents.view(asked.group, asked.session).document
-        _expect(payload.expected_version, document)
+        check_version("the document", payload.expected_version, version_of(document))
         changes, begins_after = documents.remove(
             asked.group, asked.session, asked.sender, now, begins_again=payload.begin_again or False
         )
@@ -153,13 +154,6 @@ def list_sessions(documents: Sessions) -> QueryHandler:
         return {"sessions": [row(asked.group, *found) for found in shown], "total": len(names)}
 
     return QueryHandler(answer)
-
-
-def _expect(version: str | None, document: SessionDocument) -> None:
-    """Raise Refusal if the document has changed since it was read."""
-    if version is not None and version != (now := version_of(document)):
-        why = f"the document now has version {now}: load it again, then decide; nothing was changed"
-        raise Refusal("conflict", why, field="payload.expected_version")
 
 
 def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:

@@ -83,19 +83,18 @@ def check_future(valid_until: datetime | None, now: datetime) -> None:
         raise Refusal("invalid", why, field="payload.valid_until")
 
 
-def check_version(what: str, expected: str | None, held: bytes | None) -> None:
-    """Raise Refusal if an entry has changed since it was read.
+def check_version(what: str, expected: str | None, version: str | None) -> None:
+    """Raise Refusal if something has changed since it was read.
 
     Args:
         expected: the version that was read; None: any.
-        held: the content of its file; None: there is no such entry.
+        version: its version now; None: it is gone.
     """
-    if expected in (None, None if held is None else version_of(held)):
+    if expected in (None, version):
         return
-    why = f"{what} was {'deleted' if held is None else 'changed'} since it had version {(expected or '')[:40]}"
-    raise Refusal(
-        "conflict", f"{why}: read it again, then decide; nothing was changed", field="payload.expected_version"
-    )
+    why = f"{what} was deleted since" if version is None else f"{what} has version {version} now"
+    field = "payload.expected_version"
+    raise Refusal("conflict", f"{why}: read it again, then decide; nothing was changed", field=field)
 
 
 def the_one(id_: str, found: list[str], field: str = "payload.id") -> str:

@@ -34,6 +34,7 @@ from honeybadger_host.memory.entries.entry import (
     entry_file,
     name_in,
     origin_of,
+    version_of,
     with_origin,
 )
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -109,7 +110,7 @@ class _Editing:
         """Return the edited entry, and the changes that make it. Raises Refusal."""
         payload = edit.payload
         file, data, before = self.places.the_one(asked.group, payload.id)
-        check_version(f"entry {before.id}", payload.expected_version, data)
+        check_version(f"entry {before.id}", payload.expected_version, version_of(data))
         now = to_milliseconds(now)
         check_future(edit.valid_until, now)
         after = _edited(before, edit, now)

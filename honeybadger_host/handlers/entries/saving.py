@@ -41,6 +41,7 @@ from honeybadger_host.memory.entries.entry import (
     name_in,
     origin_of,
     reinforce,
+    version_of,
     with_origin,
 )
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -98,7 +99,7 @@ def save_memory(
             held = with_name(places.standing(said.files), said.category, name)
             if payload.replace and held is not None:
                 file, data, before = held
-                check_version(name, payload.expected_version, data)
+                check_version(name, payload.expected_version, version_of(data))
                 entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
                 return _saved(places, asked, said, entry, file, data)
             check_version(name, payload.expected_version, None)
