@@ -18,7 +18,17 @@ import structlog
 
 from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_agent.wire import MAX_NUMBER, AppendTurn, AppendTurns, GetHistory, GetTurns, KeyedTurn, Refusal, Role
+from honeybadger_agent.wire import (
+    MAX_NUMBER,
+    AppendTurn,
+    AppendTurns,
+    GetHistory,
+    GetTurns,
+    ImportedTurn,
+    KeyedTurn,
+    Refusal,
+    Role,
+)
 from honeybadger_host.agents import Agent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, ChangeHandler, Outcome, QueryHandler
@@ -55,8 +65,8 @@ def prepare_turn(turn_logs: TurnLogs, documents: Sessions) -> Callable[[Asked], 
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """The members of a turn that `append_turn` and `append_turns` share, screened.
+class Said:
+    """The members that a turn has in each request, screened.
 
     Args:
         changed: counts of neutralised text, by kind.
@@ -68,7 +78,7 @@ class _Said:
     changed: Mapping[str, int]
 
 
-def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member: str) -> _Said:
+def said_in(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Said:
     """Return the members of a turn as the log keeps them.
 
     Args:
@@ -76,13 +86,13 @@ def _said(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn, member:
     Raises Refusal.
     """
     text, thoughts = payload.content, 0
-    if payload.role == "assistant":
+    if payload.role == "assistant" and "<" in text:  # else nothing can be hidden, and looking takes 0.1 ms
         visible = Visible.of(text)
         text, thoughts = visible.text, visible.count
     not_blank(f"{member}.content", text)
     speaker = speaker_of(payload.sender, payload.role, f"{member}.sender")
     content, changed = screen.text(asked, f"{member}.content", text)
-    return _Said(
+    return Said(
         speaker if payload.sender is None else screen.name(asked, f"{member}.sender", speaker),
         content,
         tuple(screen.name(asked, f"{member}.tools_used", name) for name in payload.tools_used or ()),
@@ -102,7 +112,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: AppendTurn = asked.payload
         screen.path("session", asked.session)
-        said = _said(screen, asked, payload, "payload")
+        said = said_in(screen, asked, payload, "payload")
         at = to_milliseconds(now)
         if payload.at is not None:
             at = _said_at(payload.at, turn_logs.last_at(asked.group, asked.session), at)
@@ -126,7 +136,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen, speake
 
 
 # The turns of the log with the keys of a request, by key; and the screened turns of the request, each with its data.
-_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[_Said, str | None]]]
+_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | None]]]
 
 
 def append_turns(
@@ -163,7 +173,7 @@ def append_turns(
                 _check_same(there, keyed, said, data, place)
                 numbers.append(there.number)
                 continue
-            at = _at_or_later(keyed.at, last, to_milliseconds(now), f"payload.turns.{place}.at")
+            at = at_or_later(keyed.at, last, to_milliseconds(now), f"payload.turns.{place}.at")
             turn = Turn(
                 number=number + len(changes),
                 at=at,
@@ -188,16 +198,16 @@ def append_turns(
     return ChangeHandler(decide, prepare)
 
 
-def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) -> tuple[_Said, str | None]:
+def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) -> tuple[Said, str | None]:
     """Return the content and the data of a turn, without credentials. Raises Refusal."""
-    said = _said(screen, asked, keyed, f"payload.turns.{place}")
+    said = said_in(screen, asked, keyed, f"payload.turns.{place}")
     if keyed.data is None:
         return said, None
     data, changed = screen.data(asked, f"payload.turns.{place}.data", keyed.data)
     return replace(said, changed=Counter(said.changed) + changed), data
 
 
-def _check_same(there: Turn, keyed: KeyedTurn, said: _Said, data: str | None, place: int) -> None:
+def _check_same(there: Turn, keyed: KeyedTurn, said: Said, data: str | None, place: int) -> None:
     """Raise Refusal if the turn of a key has other words or data; a forgotten turn is not compared."""
     is_same = (there.role, there.content, there.data) == (keyed.role, said.content, data)
     if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):
@@ -220,7 +230,7 @@ def time_given(text: str, field: str) -> datetime:
         raise Refusal("invalid", f"{field} {why}", field=field) from None
 
 
-def _at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
+def at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
     """Return when a turn was said, not before the turn before it and not in the future. Raises Refusal."""
     at = now if text is None else min(now, time_given(text, field))
     return at if last is None else max(at, last)

@@ -10,13 +10,12 @@ from datetime import datetime
 from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN, is_system_sender
-from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.conversation import OFF, Speakers, time_given
+from honeybadger_host.handlers.conversation import OFF, Speakers, at_or_later, said_in, time_given
 from honeybadger_host.handlers.entries.answers import cleaned
-from honeybadger_host.handlers.redaction import Screen, not_blank
+from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
@@ -150,22 +149,19 @@ class _Importer:
         self, asked: Asked, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime
     ) -> Turn:
         """Return a turn as the log keeps it. Raises Refusal."""
-        text = said.content
-        if said.role == "assistant" and "<" in text:  # else nothing can be hidden
-            text = Visible.of(text).text
-        content, changed = self.screen.text(asked, "content", not_blank("content", text))
-        taken.neutralised.update(changed)
         speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
-        at = min(time_given(said.at, "at"), to_milliseconds(now))
+        named = said.model_copy(update={"sender": speaker[:MAX_SPEAKER_CHARACTERS] or said.role})
+        clean = said_in(self.screen, asked, named, "turn")
+        taken.neutralised.update(clean.changed)
         return Turn(
             number=number,
-            at=at if last is None else max(at, last),
+            at=at_or_later(said.at, last, to_milliseconds(now), "at"),
             role=said.role,
-            sender=self.screen.name(asked, "sender", speaker[:MAX_SPEAKER_CHARACTERS] or said.role),
+            sender=clean.speaker,
             by=asked.payload.by or asked.sender,
-            content=content,
-            token_count=estimate_tokens(content),
-            tools_used=tuple(self.screen.name(asked, "tools_used", name) for name in said.tools_used or ()),
+            content=clean.content,
+            token_count=estimate_tokens(clean.content),
+            tools_used=clean.tools_used,
         )
 
     def _marked(self, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
