@@ -185,7 +185,7 @@ REFUSED: dict[str, list[Row]] = {
     "append_turns": [
         (keyed(content=" \u200b"), "invalid", "payload.turns.1.content", "is blank"),
         (keyed(key="a b"), "invalid", "payload.turns.1.key", ""),
-        (keyed(role="assistant", content="<think>hm</think>"), "invalid", "payload.turns.1.content", "but thinking"),
+        (keyed(role="assistant", content="<think>hm</think>"), "invalid", "payload.turns.1.content", "is blank"),
         (keyed(at="2026-02-31T10:00:00Z"), "invalid", "payload.turns.1.at", ""),
         (keyed(sender="[Ben]"), "invalid", "payload.turns.1.sender", "one visible line"),
         ({"turns": []}, "invalid", "payload.turns", "is empty"),
@@ -238,9 +238,9 @@ REFUSED: dict[str, list[Row]] = {
     "save_to_working_memory": [
         *(({"key": key, "data": "x"}, "invalid", "payload.key", "") for key in ("", *KEYS)),
         ({"key": TOKEN, "data": "x"}, "invalid", "payload.key", "credential"),
-        ({"key": "k", "data": " \n\u200b"}, "invalid", "payload.data", "nothing was saved"),
-        ({"key": "k", "data": "x", "category": " "}, "invalid", "payload.category", "nothing was saved"),
-        ({"key": "k", "data": "x", "tags": ["a", "\u200b"]}, "invalid", "payload.tags", "nothing was saved"),
+        ({"key": "k", "data": " \n\u200b"}, "invalid", "payload.data", "is blank"),
+        ({"key": "k", "data": "x", "category": " "}, "invalid", "payload.category", "is blank"),
+        ({"key": "k", "data": "x", "tags": ["a", "\u200b"]}, "invalid", "payload.tags", "is blank"),
         ({"key": "k", "data": "x", "ttl_minutes": 1441}, "invalid", "payload.ttl_minutes", "at most 1440; what is to"),
         ({"key": "k", "data": "x", "ttl_minutes": 1e308}, "invalid", "payload.ttl_minutes", ""),
     ],

@@ -92,9 +92,9 @@ def check_version(what: str, expected: str | None, version: str | None) -> None:
     """
     if expected in (None, version):
         return
-    why = f"{what} was deleted since" if version is None else f"{what} has version {version} now"
-    field = "payload.expected_version"
-    raise Refusal("conflict", f"{why}: read it again, then decide; nothing was changed", field=field)
+    why = "deleted since" if version is None else f"changed since, and has version {version} now"
+    what_now = "read it again, then decide; nothing was changed"
+    raise Refusal("conflict", f"{what} was {why}: {what_now}", field="payload.expected_version")
 
 
 def the_one(id_: str, found: list[str], field: str = "payload.id") -> str:
