@@ -9,8 +9,8 @@ from typing import Any, assert_type
 
 import pytest
 
-from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, wire
-from honeybadger_agent.errors import BY_CODE, Invalid
+from honeybadger_agent import AgentError, Client, ReplyTimeout, SyncClient, wire
+from honeybadger_agent.errors import Invalid
 from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
@@ -101,22 +101,6 @@ def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None
         f"no reply to {request_id} after 0.02 s; it still lies in {mailbox.root}/requests: does honeybadger-host run "
         f"on this home? (Asking again with request_id='{request_id}' is safe: it is never applied twice.)"
     )
-
-
-@pytest.mark.parametrize("code", BY_CODE)
-def test_every_code_is_raised_as_its_class(mailbox: Mailbox, answering: Answering, code: str) -> None:
-    """The real host has no reason for some of them yet."""
-    said = {"field": "payload.content", "retry_after_seconds": 0.25}
-    error = {"code": code, "message": "what, which, what now", **said}
-    with (
-        answering(lambda request: {"ok": False, "error": error}),
-        pytest.raises(RequestFailed, match=r"^what, which, what now$") as failed,
-    ):
-        unserved(mailbox, 10).call(NOTE)
-    assert type(failed.value) is BY_CODE[code]
-    assert (failed.value.code, failed.value.field) == (code, "payload.content")
-    assert failed.value.retry_after_seconds == 0.25
-    assert isinstance(failed.value, AgentError)
 
 
 def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answering) -> None:

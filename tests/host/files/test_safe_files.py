@@ -13,14 +13,12 @@ import pytest
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import (
-    Changing,
     alone_with,
     append,
     is_open_for_writing,
     open_folder,
     open_plain,
     open_to_append,
-    read_incoming,
     remove_leftovers,
     replace,
     try_lock,
@@ -44,24 +42,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o7777
-
-
-def test_a_file_changed_during_its_reading_counts_for_nothing(
-    tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_bytes(b"one")
-    read = os.read
-
-    def meanwhile(file: int, count: int) -> bytes:
-        data = read(file, count)
-        (tmp_path / "a").write_bytes(b"two")
-        return data
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "read", meanwhile)
-        with pytest.raises(Changing):
-            read_incoming(fd, "a", 100)
-    assert read_incoming(fd, "a", 100).data == b"two"
 
 
 @pytest.mark.usefixtures("umask")

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.entries.similar import Similar, what_differs
+from honeybadger_host.handlers.entries.similar import Similar
 from tests.host.handlers.room import NOW, Room
 from tests.host.indexes import index_of
 
@@ -213,23 +213,6 @@ def test_undo_overwrites_nothing_and_names_the_obstacle(room: Room) -> None:
     path.unlink()
     room.unit.end_batch(())
     assert "was changed since change 1" in room.refused("undo", "operator", seq=1).message
-
-
-@pytest.mark.parametrize(
-    ("older", "newer", "differs"),
-    [
-        ("Rent is 950 EUR", "Rent is 990 EUR", "there: 950; here: 990"),
-        ("Ann likes tea", "ann LIKES tea.", ""),
-        ("Ann likes tea", "Ann likes green tea", "here: green"),
-        (
-            "a " + " ".join(f"w{number}" for number in range(20)),
-            "a",
-            "there: w, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, and 1 more",
-        ),
-    ],
-)
-def test_what_differs_is_said_in_the_words_of_both(older: str, newer: str, differs: str) -> None:
-    assert what_differs(older, newer) == differs
 
 
 def test_advice_takes_a_batch_a_tenth_of_its_time(home: Path) -> None:

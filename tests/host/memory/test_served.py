@@ -104,17 +104,6 @@ def test_of_too_many_contexts_the_oldest_go(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / LEDGER_FILE).stat().st_size < 300_000
 
 
-def test_contexts_that_are_forgotten_go_from_their_group_alone(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    told = [context(1), context(2), context(1, group="second", stable="Be long.")]
-    for one in told:
-        ledger.note(one)
-    ledger.forget("main", (), None, lambda result, session, sender: "1:" in result["system"])
-    assert found(ledger, *told) == [False, True, True]
-    ledger.forget("global", (), None, lambda result, session, sender: "1:" in result["system"])
-    assert found(ledger, *told) == [False, True, False]
-
-
 def test_a_loaded_group_has_no_earlier_contexts(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path)
     told = [context(1), context(2, group="second")]

@@ -32,16 +32,6 @@ def test_a_set_clock_is_noticed_once() -> None:
         assert clocks.watched.was_watched_for(3600)
 
 
-def test_what_is_over_its_term_is_named_once() -> None:
-    ages = Ages(100.0)
-    assert ages.pass_time(1, 10) == 0
-    assert ages.pass_time(98, 20) == 0
-    assert ages.pass_time(1, 20) == 0  # all 20 are not older than a second for certain
-    assert ages.pass_time(1, 20) == 10
-    assert ages.pass_time(98, 20) == 20
-    assert ages.pass_time(1000, 20) == 0
-
-
 @given(
     st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 3), st.booleans()), max_size=80),
     st.floats(10, 200),

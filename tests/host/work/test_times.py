@@ -211,11 +211,6 @@ def test_a_run_whose_time_has_come_is_due(missed: Missed) -> None:
     assert due(once, NOON, NOON + HOUR, missed) is None
 
 
-def test_the_latest_missed_run_is_made_up_for() -> None:
-    after = NOON + 5 * HOUR + timedelta(minutes=30)
-    assert due(HOURLY, NOON, after, "latest") == Due(NOON + 5 * HOUR, (NOON + HOUR, NOON + 4 * HOUR), NOON + 5 * HOUR)
-
-
 def test_none_is_made_up_for_that_began_too_late() -> None:
     after = NOON + 5 * HOUR + timedelta(minutes=30)
     nothing = Due(None, (NOON + HOUR, NOON + 5 * HOUR), NOON + 5 * HOUR)
