@@ -54,7 +54,7 @@ class Beside:
         self._note = note
         self._come_back = come_back
         self._wake = wake
-        self._threads = Threads(QUERIES_AT_ONCE)
+        self._answering, self._replying = Threads(QUERIES_AT_ONCE), Threads(1)
         self._queries: Counter[str] = Counter()
         self._waiting: Counter[Inbox] = Counter()
 
@@ -94,7 +94,7 @@ class Beside:
     async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a separate thread."""
         try:
-            await self._threads.run(self.answer_query, request, asking, handler)
+            await self._answering.run(self.answer_query, request, asking, handler)
         finally:
             group = request.inbox.group
             self._queries[group] -= 1
@@ -122,7 +122,7 @@ class Beside:
                     why = f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
-            await self._threads.run(self._answers.reply_beside, request)
+            await self._replying.run(self._answers.reply_beside, request)
         finally:
             self._waiting[inbox] -= 1
             if not self._waiting[inbox]:
