@@ -127,7 +127,8 @@ def no_name(category: str, name: str) -> Refusal:
 
 
 def not_found(id_: str, field: str = "payload.id") -> Refusal:
-    return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=field)
+    back = "if it is in the archive, the operator's `undo` brings it back"
+    return Refusal("not_found", f"no entry of this group has the id {id_}: search again; {back}", field=field)
 
 
 def _is_json(text: str) -> bool:

@@ -261,6 +261,7 @@ def test_a_superseded_entry_is_readable_but_not_recalled(room: Room) -> None:
     assert found(room, archived=True) == {old}
     got = room.ask("get_memory", id=old)
     assert (got["archived"], got["superseded_by"], got["content"]) == (True, new, "Ann drinks green tea")
+    assert "if it is in the archive" in room.refused("edit_memory", id=old, content="Ann drinks milk").message
     assert room.ask("get_memory", id=new)["supersedes"] == [old]
     assert not (room.home / f"groups/main/memory/drinks/{old}.json").exists()
     again = room.change("save_memory", content="Ann drinks no green tea any more", category="drinks", supersedes=[old])
