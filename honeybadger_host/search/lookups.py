@@ -72,12 +72,12 @@ class Among(NamedTuple):
 
     Args:
         category: it and those below it, as it is spelled on disk.
-        levels: names in a category, at most; none has more than eight.
+        levels: names in a category, at most.
         name: their name.
     """
 
     category: str | None
-    levels: int = 8
+    levels: int | None = None
     author: str | None = None
     name: str | None = None
 
@@ -184,8 +184,9 @@ class Lookups:
     def _where(self, group: str, among: Among) -> tuple[str, list[str | int]]:
         """Return the conditions of a query for entries, and their values."""
         where, values = "kind = 0 AND number >> 40 = ?", list[str | int]([self._db.group(group)])
-        where += " AND length(category) - length(replace(category, '/', '')) < ?"
-        values.append(among.levels)
+        if among.levels is not None:  # else it is not computed: that takes as long as the rest of a query
+            where += " AND length(category) - length(replace(category, '/', '')) < ?"
+            values.append(among.levels)
         if among.category is not None:
             where += " AND (category = ? OR category > ? AND category < ?)"
             values += [among.category, f"{among.category}/", f"{among.category}0"]  # "0" comes after "/"

@@ -69,9 +69,10 @@ class _Listing:
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
         offset, lookups = payload.offset or 0, self.index.lookups
         sizes = lookups.sizes(group, payload.author, among.category)
+        deepest = 8 if among.levels is None else among.levels  # no category is deeper
         if payload.where is None:
             page = lookups.listed(group, among, limit, offset, newest=payload.newest or False)
-            total = sum(count for category, count, _ in sizes if _levels(category) <= among.levels)
+            total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
         else:
             every = lookups.listed(group, among, newest=payload.newest or False)
             matching = [each for each in every if self._holds(payload.where, group, each)]
@@ -82,7 +83,7 @@ class _Listing:
         return {
             "entries": rows,
             "total": total,
-            "folders": _folders(sizes, base, among.levels + 1),
+            "folders": _folders(sizes, base, deepest + 1),
             "has_more": has_more or offset + len(rows) < total,
         }
 
@@ -92,8 +93,9 @@ class _Listing:
         if category is not None:
             category = self.entries.place(group, category, is_new=False)
         base = 0 if category is None else _levels(category)
-        depth = 8 if payload.depth is None else payload.depth  # no category is deeper
-        levels = base + (depth if payload.name is None else 0)
+        levels = None if payload.depth is None else base + payload.depth
+        if payload.name is not None:
+            levels = base
         return Among(category, levels, payload.author, payload.name), base
 
     def _holds(self, where: Mapping[str, Any], group: str, listed: Listed) -> bool:
