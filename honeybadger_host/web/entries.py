@@ -135,8 +135,8 @@ def _forgettable(home: Home, group: str, id_: str) -> list[str]:
 
 
 def id_of(group: str, note: str) -> str:
-    """Return the id of a note by its text in MEMORY.md."""
-    return next(iter(notes_of(group, note.encode())))
+    """Return the id of a note by its text in MEMORY.md; empty if it is text below a note, which has no heading."""
+    return next(iter(notes_of(group, note.encode())), "")
 
 
 def note_in(home: Home, group: str, id_: str) -> str | None:

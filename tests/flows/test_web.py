@@ -208,6 +208,15 @@ def test_notes_and_entries_are_one_table_newest_first(
     assert browser.get(f"/g/{group}/memory?kind=x").status == 422
 
 
+def test_a_list_typed_below_a_note_is_shown(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
+    client.update_memory("tomatoes in bed 4")
+    path = folder / "groups" / group / "MEMORY.md"
+    save(path, path.read_text() + "\n- and basil\n  1. Genovese\n")
+    shown = read(browser, f"/g/{group}/memory")
+    assert "tomatoes in bed 4" in shown.words
+    assert "and basil 1. Genovese" in shown.words
+
+
 def test_chosen_items_are_archived_pinned_and_restored_at_once(
     browser: Browser, client: SyncClient, group: str, folder: Path
 ) -> None:
