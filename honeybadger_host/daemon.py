@@ -286,7 +286,7 @@ def _name_missing_models(host: Host) -> None:
     wanted = {models.name, models.curation or models.name}
     wanted |= {agent.model or models.name for agent in host.agents.current.values()}
     for name in sorted(wanted):
-        if (missing := what_is_missing(name)) is not None:
+        if (missing := what_is_missing(name, models)) is not None:
             log.warning("model.missing", model=name, now_what=missing)
     apply = host.settings.curation.apply
     if apply not in ("copied", "review"):

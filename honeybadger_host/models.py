@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from honeybadger_agent.models import split_name
-from honeybadger_agent.models.model import Model, ModelFailed
+from honeybadger_agent.models.model import Model, ModelFailed, checked_url
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.configuration import model_key
 from honeybadger_host.errors import SettingsError
@@ -20,10 +20,12 @@ RETRIES = 2  # of a request to a model that failed before any text came
 _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
-def what_is_missing(name: str) -> str | None:
+def what_is_missing(name: str, settings: Settings) -> str | None:
     """Return why no model of this name can answer here, or None if one can."""
     try:
         kind, _ = split_name(name)
+        if settings.base_url and kind == settings.name.partition(":")[0]:
+            checked_url(name, settings.base_url)
     except ModelFailed as error:
         return str(error)
     if kind in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:

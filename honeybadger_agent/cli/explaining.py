@@ -52,7 +52,7 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         archived = "archived" if hit.archived else ""
         parts = (archived, hit.time, hit.author, hit.category, origin_told(hit), *map(also, hit.also))
         about = ", ".join(part for part in parts if part)
-        yield f"[{hit.id}] ({about})"
+        yield f"[{hit.id}] ({about})" if about else f"[{hit.id}]"
         yield f"  {quoted(' '.join(hit.text.split()))}"
         if with_points:
             yield f"  {hit.score or 0:.2f} points{_points(hit.points, ': {}')}; {hit.source}"

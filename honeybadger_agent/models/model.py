@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -180,3 +181,17 @@ class ModelSettings:
         """The key, without the line end of a key file."""
         given = self.api_key if isinstance(self.api_key, str) else self.api_key.get_secret_value()
         return given.strip()
+
+
+def checked_url(name: str, base_url: str) -> str:
+    """Return the address of a model's server without a slash at its end. Raises ModelFailed."""
+    try:
+        url = urlsplit(base_url)
+        is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        is_right = False
+    if not is_right or url.username is not None or url.password is not None or url.query or url.fragment:
+        raise ModelFailed(
+            f"{name}: base_url must be http(s)://host[:port][/path], without user, password or query", is_passing=False
+        )
+    return base_url.rstrip("/")

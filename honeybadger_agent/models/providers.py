@@ -36,6 +36,7 @@ from honeybadger_agent.models.model import (
     ToolCall,
     ToolsAnswered,
     UserSaid,
+    checked_url,
 )
 
 MAX_CONNECT_SECONDS: Final = 10.0  # for a connection to a provider
@@ -63,7 +64,7 @@ def open_provider(provider: str, model: str, settings: ModelSettings) -> Provide
     Raises ModelFailed if the address or the key is malformed, or the provider's own address needs a key.
     """
     name = f"{provider}:{model}"
-    base_url = _checked_url(name, settings.base_url or DEFAULT_URLS[provider])
+    base_url = checked_url(name, settings.base_url or DEFAULT_URLS[provider])
     if not (settings.key.isascii() and settings.key.isprintable()):
         raise ModelFailed(f"{name}: {settings.key_name} has characters that no key has; set it again", is_passing=False)
     if not settings.key and base_url == DEFAULT_URLS[provider] and provider != "ollama":
@@ -71,19 +72,6 @@ def open_provider(provider: str, model: str, settings: ModelSettings) -> Provide
     client = _client(base_url, settings)
     opened = _anthropic if provider == "anthropic" else _openai
     return ProviderModel(name, opened(provider, model, base_url, settings, client), client, base_url, settings)
-
-
-def _checked_url(name: str, base_url: str) -> str:
-    try:
-        url = urlsplit(base_url)
-        is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
-    except ValueError:
-        is_right = False
-    if not is_right or url.username is not None or url.password is not None or url.query or url.fragment:
-        raise ModelFailed(
-            f"{name}: base_url must be http(s)://host[:port][/path], without user, password or query", is_passing=False
-        )
-    return base_url.rstrip("/")
 
 
 def _client(base_url: str, settings: ModelSettings) -> httpx2.AsyncClient:

@@ -77,8 +77,8 @@ def _ago(moment: float) -> str:
 
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     what = f"{name} ({wanted_by})"
-    if (missing := what_is_missing(name)) is not None:
-        return problem("model", f"{wanted_by}: {missing}", "install it, or choose another model; see docs/models.md")
+    if (missing := what_is_missing(name, loaded.model)) is not None:
+        return problem("model", f"{wanted_by}: {missing}", "mend that, or choose another model; see docs/models.md")
     kind, rest = split_name(name)
     if kind == "offline":
         return ok("model", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import MAX_NAMED, count_of, listed
 from honeybadger_host import __version__
-from honeybadger_host.configuration import load_settings, values
+from honeybadger_host.configuration import host_zone, load_settings, values
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
     GROUP_FILES,
@@ -37,6 +38,7 @@ from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.senders import load_senders
+from honeybadger_host.work.times import read_cron, read_zone
 
 # Folders of a home that may be separate file systems.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
@@ -94,6 +96,11 @@ def settings(home: Path) -> Iterator[Finding]:
         yield warning(
             "settings", what, "start it again if it should have those of here; the checks below are of its own"
         )
+    if schedule := loaded.settings.dream.schedule:
+        try:
+            read_cron(schedule, read_zone(host_zone()), datetime.now(UTC))
+        except ValueError as error:
+            yield problem("settings", f"dream.schedule: {error}", "correct it; the host does not start with it")
     if loaded.settings.ipc.closed:
         try:
             senders = load_senders(home)

@@ -81,6 +81,24 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "check", "fault"),
+    [
+        ('[dream]\nschedule = "daily"', "settings", "dream.schedule: cron line 'daily' cannot be read"),
+        (
+            '[model]\nname = "ollama:llama3.2"\nbase_url = "localhost:11434"',
+            "model",
+            "model.name: ollama:llama3.2: base_url must be http(s)://host[:port][/path]",
+        ),
+    ],
+)
+def test_a_setting_that_its_type_does_not_check_is_a_problem(lines: str, check: str, fault: str, home: Path) -> None:
+    (home / "config" / "honeybadger.toml").write_text(lines)
+    problems = [finding for finding in examine(home) if finding.level == "problem"]
+    assert [finding.check for finding in problems] == [check]
+    assert problems[0].message.startswith(fault)
+
+
+@pytest.mark.parametrize(
     ("setting", "model", "now_what"),
     [
         ("model.name", "ollama:llama3.2", "pip install ./honeybadger_agent '.[llm]'"),
