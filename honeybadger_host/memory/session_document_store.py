@@ -185,7 +185,7 @@ class Sessions:
         """Load a session for decisions about it. Raises WorldFailed."""
         if (group, session) not in self._working:
             document, data = self._version(group, session)
-            base, behind = self._behind(group, session, document, self._turn_logs.window(group, session))
+            base, behind = self._behind(group, session, document, self._turn_logs.load(group, session))
             self._working[group, session] = _Working(base, data, behind)
 
     def load_removal(self, group: str, session: str) -> None:

@@ -28,7 +28,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
-_BLOCK: Final = 64 * 1024
+_BLOCK: Final = 16 * 1024
 _MAX_KEPT_LENGTH: Final = 2048  # bytes of a line; a longer one is parsed each time, which takes 10 us
 
 

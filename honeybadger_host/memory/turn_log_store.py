@@ -89,10 +89,11 @@ class TurnLogs:
 
     # ------------------------------------------------------------------------------------------------------- one batch
 
-    def load(self, group: str, session: str) -> None:
-        """Load a session for a batch. Raises WorldFailed if its log is not a plain file."""
+    def load(self, group: str, session: str) -> Window:
+        """Load a session for a batch; return its newest turns. Raises WorldFailed if its log is not a plain file."""
         if (group, session) not in self._batch:
             self._batch[group, session] = _Session(self.window(group, session))
+        return self._batch[group, session].window
 
     def next_number(self, group: str, session: str) -> int:
         """Return the number of the next turn. The session must be loaded."""
