@@ -105,8 +105,10 @@ class Index:
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
         self._is_free = threading.Event()
-        """Set while no search runs, or when the first of several has ended."""
+        """Set while no search runs."""
         self._is_free.set()
+        self._searching = 0
+        self._counting = threading.Lock()
         self._unpacked: Counter[int] = Counter()
         """Documents by group number that came or went since blocks were last written."""
         if self._vectors is not None:
@@ -279,7 +281,9 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        self._is_free.clear()
+        with self._counting:
+            self._searching += 1
+            self._is_free.clear()
         try:
             for _ in range(_MAX_TRIES):
                 generation = self._db.generation
@@ -288,7 +292,10 @@ class Index:
                 if generation == self._db.generation:
                     return found, is_complete
         finally:
-            self._is_free.set()
+            with self._counting:
+                self._searching -= 1
+                if not self._searching:
+                    self._is_free.set()
         raise WorldFailed("the search index is rebuilt again and again")
 
     def give_way(self) -> None:
@@ -387,7 +394,6 @@ class Index:
 
     def _start_over(self) -> None:
         """Start over: the files are read in the background, or before the next search."""
-        self._writer.forget()
         self._unpacked.clear()
         if self._vectors is not None:
             self._vectors.forget()

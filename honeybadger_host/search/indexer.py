@@ -371,9 +371,6 @@ class IndexWriter:
         self._grown: dict[str, Grown] = {}
         """Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know."""
 
-    def forget(self) -> None:
-        self._grown.clear()
-
     def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
         """Yield a group's files that changed or are gone since they were indexed, those of a few files in each list.
 
