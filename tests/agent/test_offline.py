@@ -100,12 +100,6 @@ def test_questions_are_searched_for(text: str) -> None:
     assert {call.name for call in said.calls} == {"search_memory"}
 
 
-def test_it_says_what_it_is() -> None:
-    said = reply([UserSaid("I like tea")], ALL).text
-    assert said.startswith("I am the offline model")
-    assert "For a model that thinks, configure one" in said
-
-
 def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) -> list[Message]:
     answers = (ToolAnswer(call, ok, contents[number % len(contents)], "") for number, call in enumerate(said.calls))
     return [message, said, ToolsAnswered(tuple(answers))]

@@ -160,17 +160,6 @@ def test_a_turn_goes_with_its_answer_or_receipt_age(journal: Journal) -> None:
     assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
 
 
-def test_a_copy_says_what_was_and_is_true(journal: Journal, path: Path) -> None:
-    journal.commit([row(seq, file=file) for seq, file in enumerate("abcabc", 1)], [receipt(6)])
-    journal.mark_projected(4, {"b": 2, "c": 3})
-    before = read_position(path).marks
-    journal.mark_projected(6, {"c": 3})
-    copied = copy_journal(path, path.with_name("copy.db"), marks=before)
-    assert copied.marks == Marks(4, {"b": 2, "c": 3})
-    assert copied == read_position(path.with_name("copy.db"))
-    assert read_position(path).marks == Marks(6, {"c": 3})
-
-
 def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> None:
     journal = Journal.open(path)
     journal.commit([row(1)], [receipt(1)])
@@ -202,14 +191,6 @@ def refused(path: Path, identity: str | None = None) -> str:
 def test_garbage_is_refused_and_not_touched(path: Path, data: bytes, identity: str | None) -> None:
     path.write_bytes(data)
     assert refused(path, identity)
-
-
-def test_a_journal_cut_short_is_refused(path: Path) -> None:
-    journal = Journal.open(path)
-    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
-    journal.close()
-    os.truncate(path, 3 * 4096)
-    assert "damaged" in refused(path, journal.identity)
 
 
 def test_another_programs_database_is_refused_and_not_touched(path: Path) -> None:

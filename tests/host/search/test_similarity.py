@@ -29,12 +29,6 @@ def test_texts_that_share_most_words_share_a_number(one: str, other: str) -> Non
     assert sketch(one) & sketch(other)
 
 
-@pytest.mark.parametrize("text", ["", "word", "word word", "12 34 56", "!?"])
-def test_a_text_of_one_word_has_no_sketch(text: str) -> None:
-    assert sketch(text) <= sketch("word word")
-    assert len(sketch("word " * 5000)) <= 8
-
-
 def put(home: Path, texts: dict[str, str]) -> None:
     folder = home / "groups/main/memory/general"
     folder.mkdir(parents=True, exist_ok=True)

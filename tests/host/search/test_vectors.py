@@ -11,7 +11,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.embeddings import UNRELATED_COUNT, Vectors, standing_out
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
-from honeybadger_host.search.ranking import EVERY, Filters, Hit, objection, search
+from honeybadger_host.search.ranking import EVERY, Filters, Hit, search
 from tests.host.hashing import HashEmbedder
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
@@ -95,13 +95,6 @@ def test_meaning_outranks_one_shared_word() -> None:
     without = search(corpus, "Which car was bought?", now=NOW, limit=9)
     assert [hit.number for hit in without] == [0, 1]  # the shorter one
     assert all("vector" not in hit.parts for hit in without)
-
-
-def test_a_needed_word_excludes_vectors_alone() -> None:
-    corpus = corpus_of("an automobile", "the physician is in", *OTHERS)
-    assert ask(corpus, "car", Filters(needs_word=True)) == {}
-    assert list(ask(corpus, "car in the window", Filters(needs_word=True))) == [3]
-    assert objection(ask(corpus, "car")[0]) == "shares no word with the message"
 
 
 @given(st.lists(st.sampled_from(["car", "tea", "automobile", "window", "rain"]), min_size=1, max_size=4))
