@@ -117,7 +117,7 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
-        elsewhere: terms of the same word in texts of any language; empty in a question that is surely English.
+        elsewhere: terms of the same word in texts of any language; empty if the question tells its language.
         is_guess: the group does not have the word itself.
     """
 
@@ -221,6 +221,7 @@ def analyse_query(text: str) -> Query:
     dropped: list[QueryTerm] = []
     words: set[str] = set()
     is_english = any(_STOPS_IN.get(word) == ["english"] for word in _FUNCTION_WORD.findall(normal.casefold()))
+    is_told = is_english or language != "english"
     for token, kind in dict.fromkeys((match.group(), match.lastgroup) for match in _TOKEN.finditer(normal)):
         if kind == "cjk":
             words.add(token)
@@ -231,7 +232,7 @@ def analyse_query(text: str) -> Query:
         shown = word.removesuffix("'s")
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
         terms = dropped if says_nothing else found
-        elsewhere = frozenset() if is_english or not token.isalpha() else _in_any_language(word)
+        elsewhere = frozenset() if is_told or not token.isalpha() else _in_any_language(word)
         for term in _word_terms(token, language):
             terms.append(QueryTerm(shown, _forms(token, term, language), elsewhere))
     return Query(
