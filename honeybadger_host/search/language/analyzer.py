@@ -117,7 +117,8 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
-        elsewhere: terms of the same word in texts of any language; empty if the question tells its language.
+        elsewhere: terms of the same word in texts of any language but for common words; empty if the question tells
+            its language.
         is_guess: the group does not have the word itself.
     """
 
@@ -232,7 +233,7 @@ def analyse_query(text: str) -> Query:
         shown = word.removesuffix("'s")
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
         terms = dropped if says_nothing else found
-        elsewhere = frozenset() if is_told or not token.isalpha() else _in_any_language(word)
+        elsewhere = frozenset() if is_told or not token.isalpha() else _in_any_language(word) - common_terms(language)
         for term in _word_terms(token, language):
             terms.append(QueryTerm(shown, _forms(token, term, language), elsewhere))
     return Query(
