@@ -12,6 +12,39 @@ from tests.browser.scene import ENDLESS_QUESTION, LONG_ANSWER, LONG_QUESTION, QU
 from tests.hosting import wait_for
 
 
+def test_of_two_tabs_the_second_sees_the_difference(open_tab: MakeTab, site: Site, group: str) -> None:
+    client = site.client(group)
+    entry = client.save_memory("Ann likes tea")
+    first, second = open_tab(), open_tab()
+    for tab, text in ((first, "Ann likes green tea"), (second, "Ann likes black tea")):
+        tab.go(f"/g/{group}/entry?id={entry.id}")
+        tab.open_all()
+        tab.page.get_by_label("Text").fill(text)
+    first.press("Save")
+    second.press("Save")
+    assert client.get_memory(entry.id).content == "Ann likes green tea"
+    told = second.words()
+    assert "It has changed meanwhile" in told
+    assert second.page.locator(".diff .removed").inner_text() == "- Ann likes green tea"
+    assert second.page.locator(".diff .added").inner_text() == "+ Ann likes black tea"
+    assert second.page.get_by_label("Text").input_value() == "Ann likes black tea"
+    assert second.faults() == []
+    second.press("Save mine over it")
+    assert client.get_memory(entry.id).content == "Ann likes black tea"
+    assert "Ann likes green tea" in _changes(second, group)
+
+
+def _changes(tab: Tab, group: str) -> str:
+    tab.go(f"/g/{group}/timeline?kind=entry")
+    told = ""
+    for address in tab.page.locator(".change-what > a").evaluate_all(
+        "all => all.map(each => each.getAttribute('href'))"
+    ):
+        tab.go(address)
+        told += tab.words()
+    return told
+
+
 def test_the_timeline_shows_changes_live_and_filters(tab: Tab, site: Site, group: str) -> None:
     client = site.client(group)
     client.update_memory("the first")

@@ -1,6 +1,7 @@
 """Consolidation: what becomes of a conversation beyond its window, by a model and by rules (AB1-AB5)."""
 
 import json
+import random
 import re
 import threading
 from collections import Counter
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from bench.survival.models import KINDS, answer
+from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_host.curation.consolidation import ATTEMPTS
@@ -350,6 +353,24 @@ def test_reverting_a_consolidation_moves_its_watermark_back(make_host: HostFacto
     assert "Lisbon" in talk.file("MEMORY.md")
 
 
+def test_a_partly_applied_proposal_is_reverted_whole(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, {**REMEMBERS, "memory_update": f"- {MOVE}\n- Ann hates Lisbon.\n"})).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    name = talk.mark["proposal"]
+    assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "waiting"]
+    assert review(home, "accept", "main", name, "4")["applied"] == 4
+    assert "hates" in talk.file("MEMORY.md")
+
+    summary = home / "groups/main/summary.md"
+    summary.write_text(f"{talk.file('summary.md')}Ann is away in May.\n")
+    settle(home)
+    assert "later changes stay in groups/main/summary.md" in cli_text("review", "revert", "main", name, home=home)
+    assert talk.file("summary.md") == "Ann is away in May.\n"
+    assert "Lisbon" not in talk.file("MEMORY.md")
+    assert talk.mark["turn"] == 0
+
+
 def text_of(asked: Asked) -> str:
     text: str = asked.body["messages"][-1]["content"]
     return text
@@ -359,6 +380,45 @@ def all_of_them(asked: Asked) -> Answer:
     """Answer that every turn of a person is a fact."""
     facts = re.findall(r"^  (\d+)\.1 ", text_of(asked), re.MULTILINE)
     return openai(ModelSaid(json.dumps({"facts": [{"take": number} for number in facts], "history": facts})))
+
+
+def test_every_written_line_is_a_persons_sentence(make_host: HostFactory, home: Path) -> None:
+    """`bench.survival` asks the code; this looks at the files of a real host."""
+    kinds = dict(zip((kind for kind in KINDS if kind != "hanging"), SAYS, strict=True))
+    turns = {kind: [*conversation(language)] for kind, language in kinds.items()}
+
+    def lie(asked: Asked) -> Answer:
+        kind = next(kind for kind in kinds if f"We are {kind}." in text_of(asked))
+        notes = dict(re.findall(r"^(N\d+) \[[^\]]+\] [^:]+: (.*)$", text_of(asked), re.MULTILINE))
+        said = answer(kind, turns[kind], notes, {1: "N1"}, random.Random(kind))
+        return openai(ModelSaid(said or ""))
+
+    with served(lie) as endpoint:
+        make_host({**endpoint.settings, "consolidation.memory_window": 50}).start()
+        for kind in kinds:
+            talk = Talk(home, group=kind)
+            talk.ann.note("n1", "The budget was 4,100 EUR.")
+            people = [f"We are {kind}."]
+            people += [turn.content for turn in turns[kind] if turn.role == "user"]
+            said = [{"role": turn.role, "content": turn.content} for turn in turns[kind]]
+            talk.ann.do("t", "append_turns", turns=[{**each, "key": f"t{n}"} for n, each in enumerate(said)])
+            talk.say(people[0], *["Good night."] * 12)
+            reply = RawSender(home, kind, "operator").make().ask("c1", request("c1", "consolidate"))
+            assert reply["ok"] or kind == "truncating", reply
+            lines = "\n".join(map(talk.file, ("MEMORY.md", "HISTORY.md", "summary.md"))).splitlines()
+            assert len(lines) > 10 or not reply["ok"]
+            for line in lines:
+                words = re.sub(r"^\[[^\]]{16}\] ann: |^- |^  ", "", line)
+                is_ours = re.match(
+                    r"## |\[.{16}\] session main, turns|\(in people's|\(main#\d+\)$|> earlier, ann: The budget was",
+                    words,
+                )
+                assert (
+                    is_ours
+                    or not words
+                    or any(words in said for said in (*people, "Good night.", "The budget was 4,100 EUR."))
+                ), line
+            assert "The budget was 4,100 EUR." in talk.file("MEMORY.md")
 
 
 def test_reverting_the_fifth_of_ten_passes_keeps_the_rest(make_host: HostFactory, home: Path, talk: Talk) -> None:

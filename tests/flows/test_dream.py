@@ -197,6 +197,28 @@ def test_a_models_joins_and_refinements_are_taken_back(make_host: HostFactory, h
     assert (memory.entries(), memory.entries("archive/memory")) == (before, {})
 
 
+def test_later_changes_stay_when_a_pass_is_reverted(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    refine = {"of": "E3", "aliases": ["chat"], "tags": ["fish"]}
+    make_host(answering(home, {"join": [["E1", "E2"]], "refine": [refine]})).start()
+    sources = {memory.save(RENT, "home"), memory.save(ALWAYS, "money")}
+    cats = {memory.save("The cat of Cora likes fish very much."), memory.save("The cat of Cora likes fish, and milk.")}
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["applied"] == 2, proposal["operations"]
+    now = memory.entries()
+    refined = next(name for name in cats if now[name].get("aliases"))
+    (joined,) = now.keys() - cats
+    memory.ask("edit_memory", id=refined, content="The cat of Cora likes fish, and sleeps.", tags=["fish", "cora"])
+    memory.ask("edit_memory", id=joined, content="The rent is 990 EUR.")
+    reverted = memory.review("revert", "main", proposal["id"])
+    assert {Path(file).stem for file in reverted["kept"]} == {joined, refined}
+    now = memory.entries()
+    assert now.keys() == {*sources, *cats, joined}
+    assert now[joined]["content"] == "The rent is 990 EUR."
+    assert now[refined]["content"] == "The cat of Cora likes fish, and sleeps."
+    assert (now[refined].get("aliases"), now[refined]["tags"]) == (None, ["cora"])
+    assert memory.entries("archive/memory") == {}
+
+
 def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, memory: Memory) -> None:
     make_host(answering(home, {"join": [["E1", "E3"]], "retire": [{"of": ["E2"], "said": ["main#1"]}]})).start()
     memory.say("Das gilt nicht mehr.")

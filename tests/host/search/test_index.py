@@ -195,6 +195,31 @@ def test_a_line_too_long_for_a_turn_hides_no_later_one(world: World) -> None:
     assert world.find("badger") == ["main#1", "main#2"]
 
 
+def test_groups_see_themselves_and_the_global_group(world: World) -> None:
+    world.entry("mine", "badger", "main")
+    world.entry("yours", "badger", "other")
+    world.entry("ours", "badger", "global")
+    assert world.find("badger", "main") == ["mine", "ours"]
+    assert world.find("badger", "other") == ["ours", "yours"]
+    world.entry("ours", "weasel", "global")
+    assert world.find("badger", "main") == ["mine"]
+    assert world.find("weasel", "other") == ["ours"]
+
+
+def test_a_restart_knows_everything_and_what_changed_meanwhile(world: World) -> None:
+    world.entry("kept", "badger kept")
+    gone = world.entry("gone", "badger gone")
+    world.turns("main", "badger said")
+    assert len(world.find("badger")) == 3
+    world.index.close()
+    (world.home / gone).unlink()
+    world.entry("new", "badger new")
+    world.turns("main", "badger said again", first=2)
+    world.index = world.open()
+    assert world.find("badger") == ["kept", "main#1", "main#2", "new"]
+    assert world.index.rebuilds == 0
+
+
 def spoil_with_garbage(path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
 

@@ -3,15 +3,20 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from honeybadger_host.journal.changes import WholeFiles
+from honeybadger_host.spool.beside import Beside
+from honeybadger_host.spool.turn_queue import TurnQueue
+
+NOTHING = cast(Any, None)  # A part that neither side of a case uses
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def switches() -> Iterator[None]:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -19,24 +24,44 @@ def switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-@pytest.mark.usefixtures("switches")
-def test_files_can_be_listed_while_they_change(tmp_path: Path) -> None:
-    files, is_over = WholeFiles(tmp_path), threading.Event()
+def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[int], object]]:
+    """Return what is read, and what changes it."""
+    if name == "Beside.busy":
+        queue = TurnQueue(NOTHING, NOTHING, NOTHING, at_once=1)
+        beside = Beside(NOTHING, queue, NOTHING, NOTHING, NOTHING)
+
+        def count(number: int) -> None:
+            beside._queries[str(number % 300)] += 1
+            if number % 300 == 0:
+                beside._queries.clear()
+
+        return lambda: beside.busy, count
+    files = WholeFiles(folder)
+
+    def load(number: int) -> None:
+        files.load(f"groups/main/{number % 300}.json")
+        if number % 300 == 0:
+            files.end_batch(())
+
+    return lambda: files.below("groups"), load
+
+
+@pytest.mark.parametrize("name", ["Beside.busy", "WholeFiles.below"])
+def test_shared_values_can_be_read_while_they_change(name: str, tmp_path: Path) -> None:
+    read, change = case_of(name, tmp_path)
+    is_over = threading.Event()
 
     def go_on() -> None:
         number = 0
         while not is_over.is_set():
-            number += 1
-            files.load(f"groups/main/{number % 300}.json")
-            if number % 300 == 0:
-                files.end_batch(())
+            change(number := number + 1)
 
     changing = threading.Thread(target=go_on)
     changing.start()
     try:
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
-            files.below("groups")
+            read()
     finally:
         is_over.set()
         changing.join()
