@@ -202,6 +202,7 @@ class InjectionLedger:
                 db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", [(group, entry) for entry in entries])
                 db.execute("DELETE FROM shown WHERE grp = ? AND session = ?", (group, session))
                 contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else a power cut brings back a WAL with removed texts
             db.execute("VACUUM")  # overwrites rows that were removed for their age, too
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             db.execute("PRAGMA synchronous = NORMAL")

@@ -239,7 +239,7 @@ class IndexFile:
             self.generation += 1
 
     def scrub(self) -> None:
-        """Remove words that are in no text, and overwrite deleted data. Raises WorldFailed."""
+        """Erase what was deleted, and words that are in no text; a power cut restores nothing. Raises WorldFailed."""
         self.drop_blocks(0)
         self.guarded(self._scrub)
 
@@ -251,8 +251,13 @@ class IndexFile:
         with self.transaction() as db:
             db.executemany("DELETE FROM terms WHERE number = ?", unused)
         self._terms = {}
-        self._db.execute("VACUUM")
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()  # else the WAL is synced with deleted texts
+        self._db.execute("PRAGMA synchronous = FULL")
+        try:
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            self._db.execute("PRAGMA synchronous = OFF")
 
     def _look_up_groups(self) -> None:
         with self._lock:

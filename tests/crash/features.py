@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import sqlite3
+import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -484,7 +485,16 @@ def tell(home: Path) -> None:
 def left_in(home: Path) -> list[str]:
     """Return the files in which the secret is, but for the request that names it."""
     files = [path for path in home.rglob("*") if path.is_file() and path.name != "f1.json"]
-    return [str(path) for path in files if SECRET.encode() in path.read_bytes().lower()]
+    return [str(path) for path in files if any(SECRET.encode() in text.lower() for text in _texts_in(path))]
+
+
+def _texts_in(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, and every text that is compressed in it."""
+    data = path.read_bytes()
+    yield data
+    for packed in re.finditer(rb"\x78\x01", data):
+        with contextlib.suppress(zlib.error):
+            yield zlib.decompressobj().decompress(data[packed.start() :])
 
 
 TO_FORGET: Final = {"operator/f1": request("f1", "forget", payload={"text": SECRET.upper()})}

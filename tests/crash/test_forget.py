@@ -26,15 +26,24 @@ def work(work_of: Callable[[str], Work]) -> Work:
 def test_a_power_cut_after_the_answer_brings_nothing_back(
     nursery: Nursery, work: Work, tmp_path: Path, rng: random.Random, is_synced: bool
 ) -> None:
-    """With its control: the same look sees what syncs are for."""
+    """Neither of what an earlier host was told, nor of what this one was. With its control: the same look sees what
+    syncs are for.
+    """
     home, shadow = tmp_path / "home", tmp_path / "shadow"
     work.begin(home)
+    (RawSender(home, sender="operator").requests / "f1.json").unlink()
     keep_all(home, shadow)
     faults = () if is_synced else ("--without-sync",)
-    with ended(nursery.start(home, FORGETTING, kill=Point("unlinked", 1), shadow=shadow, faults=faults)) as host:
+    with ended(nursery.start(home, FORGETTING, kill=Point("unlinked", 3), shadow=shadow, faults=faults)) as host:
+        ann = RawSender(home, sender="ann")
+        ann.do("again", content=f"It is said once more: {SECRET}")
+        ann.do("context", "get_context", message="Where does the cellar key hang?")
+        ask(home, TO_FORGET)
         assert host.wait() == -signal.SIGKILL
     assert left_in(home) == []
     cut_power(home, shadow, rng, is_mixed=False)
+    if is_synced:
+        assert left_in(home) == []
     with nursery.serving(home, FORGETTING):
         pass
     assert bool(left_in(home)) is not is_synced
