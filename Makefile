@@ -132,7 +132,7 @@ compiled: $(NEEDED)
 # (providers, MCP, files, SQLite, the web), all imports, and the main flows. What only computes (memory, search,
 # curation, handlers) the flows run, too; its examples are tried on the first interpreter. TEST_313=tests runs all.
 TEST_313 ?= $(addprefix tests/agent/test_,anthropic.py cli.py client.py mailbox.py mcp.py providers.py terminal.py) \
-	$(addprefix tests/host/,ops web/test_guards.py web/test_looking_back.py spool/test_watcher.py test_observe.py) \
+	$(addprefix tests/host/,ops web/test_guards.py web/test_rendering.py spool/test_watcher.py test_observe.py) \
 	tests/host/files/test_safe_files.py $(addprefix tests/host/journal/test_,journal.py) \
 	tests/house/test_imports.py::test_importing_does_nothing \
 	$(addprefix tests/flows/test_,request_path.py life.py turns.py chat.py)

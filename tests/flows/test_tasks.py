@@ -311,6 +311,7 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     wait_for(lambda: records(home, "done"))
     assert said(home)[1] == "Good morning"
     assert len([event for event in host.events("task.refused") if "news" in event["file"]]) == 1
+    wait_for(lambda: why not in str(status_of(home)))
     assert why not in cli_text("doctor", home=home)
 
 
