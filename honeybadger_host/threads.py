@@ -1,7 +1,7 @@
 """Worker threads for the short work of each request.
 
 A call costs half of `anyio.to_thread.run_sync`: the event loop makes no rounds before it, and the thread that worked
-last works next, because its caches are warm. A ping takes 10 % less of the processor, a context 15 %.
+last works next, because its caches are warm. A context that recalls nothing takes 7 to 13 % less of the processor.
 """
 
 from __future__ import annotations
