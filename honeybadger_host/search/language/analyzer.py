@@ -117,14 +117,13 @@ class QueryTerm:
     Args:
         word: as written, casefolded; for explanations.
         forms: equivalent terms; at least one, the usual one first.
-        elsewhere: terms of the same word in texts of any language but for common words; empty if the question tells
-            its language.
+        is_of_any_language: the question does not tell its language.
         is_guess: the group does not have the word itself.
     """
 
     word: str
     forms: tuple[str, ...]
-    elsewhere: frozenset[str] = frozenset()
+    is_of_any_language: bool = False
     is_guess: bool = False
 
 
@@ -233,9 +232,8 @@ def analyse_query(text: str) -> Query:
         shown = word.removesuffix("'s")
         says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
         terms = dropped if says_nothing else found
-        elsewhere = frozenset() if is_told or not token.isalpha() else _in_any_language(word) - common_terms(language)
         for term in _word_terms(token, language):
-            terms.append(QueryTerm(shown, _forms(token, term, language), elsewhere))
+            terms.append(QueryTerm(shown, _forms(token, term, language), not is_told and token.isalpha()))
     return Query(
         text=text,
         terms=_once(found) or _once(dropped),
@@ -305,10 +303,9 @@ def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
     return (term, plain) if plain != term else (term,)
 
 
-@lru_cache(maxsize=4096)
-def _in_any_language(word: str) -> frozenset[str]:
-    """Return the terms of a casefolded word in texts of each language."""
-    return frozenset(_stem(_fold(word), language) for language in STOP)
+def in_any_language(word: str) -> frozenset[str]:
+    """Return the terms of a casefolded word in texts of each language, without common words of English."""
+    return frozenset(_stem(_fold(word), language) for language in STOP) - common_terms("english")
 
 
 def _fold(word: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import Final
 
-from honeybadger_host.search.language.analyzer import QueryTerm, is_cjk
+from honeybadger_host.search.language.analyzer import QueryTerm, in_any_language, is_cjk
 
 # Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`).
 MIN_LETTERS: Final = 6
@@ -28,7 +28,7 @@ def guess(term: QueryTerm, known: Callable[[Collection[str]], set[str]]) -> Quer
     word = term.forms[0]
     if len(word) == 2 and is_cjk(word):
         near = known([letter for letter in word if letter >= FIRST_HAN])
-    elif same := known(term.elsewhere):
+    elif term.is_of_any_language and (same := known(in_any_language(term.word))):
         return replace(term, forms=tuple(sorted(same)), is_guess=True)
     elif len(term.word) >= MIN_LETTERS and word.isascii() and word.isalpha():
         near = known({*_slips(word)})
