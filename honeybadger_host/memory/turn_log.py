@@ -120,8 +120,8 @@ def parse_turn(line: bytes) -> Turn:
     )
 
 
-# Each request reads the window again, and nearly all of its lines were there before. 16 MiB at most.
-_kept = lru_cache(maxsize=4096)(parse_turn)
+# Each request reads the window again, and nearly all of its lines were there before. 4 MiB at most.
+_kept = lru_cache(maxsize=1024)(parse_turn)
 
 
 def data_in(line: bytes) -> str | None:
