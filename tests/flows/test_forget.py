@@ -11,7 +11,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -196,7 +196,10 @@ def values_of(path: Path) -> Iterator[tuple[str, bytes]]:
                 for value in row:
                     data = value.encode() if isinstance(value, str) else value
                     if isinstance(data, bytes):
-                        yield table, zlib.decompress(data) if data[:2] == b"\x78\x01" else data
+                        yield table, data
+                        if data[:2] == b"\x78\x01":
+                            with suppress(zlib.error):  # else a digest that begins like compressed text
+                                yield table, zlib.decompress(data)
 
 
 def forget(home: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
