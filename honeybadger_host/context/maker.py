@@ -95,8 +95,7 @@ class ContextMaker:
         is_told = mark is None or begun_after < mark.turn
         said = window[:-1] if _is_newest(question.message, window) else window
         turns: Sequence[Turn] = ()
-        is_kept = settings.conversation.enabled
-        if is_kept:
+        if settings.conversation.enabled:
             turns = replayed(said, after, settings.history.replayed_turns, settings.consolidation.memory_window)
         if question.most_turns is not None:
             turns = turns[-question.most_turns :]

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import anyio
 import anyio.to_thread
@@ -45,7 +45,6 @@ SILENCE_SECONDS = 60.0
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 _TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
 
-ResultT = TypeVar("ResultT")
 log = structlog.get_logger()
 
 
@@ -213,7 +212,7 @@ class Asker:
 
         Raises WorldFailed.
         """
-        begun = await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
+        begun = await self._writer().run(self._journal.begin_turn, question.key, question.digest)
         return begun.steps
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
@@ -227,7 +226,7 @@ class Asker:
 
     async def forget(self, question: Question) -> None:
         """Forget a useless answer: the next attempt asks the model again."""
-        await self._write(lambda: self._journal.forget_turn(question.key))
+        await self._writer().run(self._journal.forget_turn, question.key)
 
     async def _said(self, model: Model, question: Question, most: Spent, prompt: int) -> tuple[ModelSaid, int]:
         """Return the answer of a model, and the tokens that are booked for it.
@@ -268,10 +267,7 @@ class Asker:
 
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
         """Keep a step of a question and book tokens, in one commit. Raises WorldFailed."""
-        await self._write(lambda: self._journal.keep_step(question.key, step, spent))
-
-    async def _write(self, what: Callable[[], ResultT]) -> ResultT:
-        return await self._writer().run(what)
+        await self._writer().run(self._journal.keep_step, question.key, step, spent)
 
 
 def _today() -> str:

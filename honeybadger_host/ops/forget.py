@@ -227,7 +227,7 @@ class Forgetter:
         await self._read(self._memory.index.read_all, plan.group)
         await self._read(self._memory.index.scrub)
         self._pipeline.passed("forget.unindexed")
-        await self._in_writers_place(self._journal.vacuum)
+        await self._pipeline.writer.run(self._journal.vacuum)
         self._pipeline.passed("forget.vacuumed")
         return went
 
@@ -243,7 +243,7 @@ class Forgetter:
                 return
             if found.is_settled(self._journal.marks):
                 async with self.recording:
-                    is_erased = await self._in_writers_place(partial(self._erase, plan, found, files, done))
+                    is_erased = await self._pipeline.writer.run(self._erase, plan, found, files, done)
                 done.files.update(files)
                 until = time.monotonic() + _MAX_ERASING_SECONDS
                 if is_erased:
@@ -326,11 +326,8 @@ class Forgetter:
     async def _read(self, act: Callable[..., ResultT], *arguments: Any, **named: Any) -> ResultT:
         return await anyio.to_thread.run_sync(partial(act, *arguments, **named))
 
-    async def _in_writers_place(self, act: Callable[[], ResultT]) -> ResultT:
-        return await self._pipeline.writer.run(act)
-
     async def _write(self, change: Callable[..., None], *, is_buried: bool = False) -> None:
-        await self._in_writers_place(partial(self._journal.change_past, change, is_buried=is_buried))
+        await self._pipeline.writer.run(self._journal.change_past, change, is_buried=is_buried)
 
 
 def request_file(plan: Forgetting) -> str:

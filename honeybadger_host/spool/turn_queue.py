@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import anyio
 import anyio.to_thread
@@ -28,8 +27,6 @@ from honeybadger_host.threads import Threads
 log = structlog.get_logger()
 
 ATTEMPTS = 3  # how often a turn is begun that crashes of the host interrupt
-
-ResultT = TypeVar("ResultT")
 
 
 class Withdrawn(Exception):
@@ -227,14 +224,14 @@ class TurnQueue:
 
     async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler[Any]:
         turn, digest = key_of(asked), asked.digest
-        begun = await self._write(lambda: self._journal.begin_turn(turn, digest))
+        begun = await self._writer.run(self._journal.begin_turn, turn, digest)
         if begun.attempts > ATTEMPTS:
             raise CutShort(begun.attempts - 1)
         if begun.attempts > 1:
             log.warning("turn.resumed", group=turn.group, sender=turn.sender, id=turn.request, attempt=begun.attempts)
 
         async def keep(step: bytes) -> None:
-            await self._write(lambda: self._journal.keep_step(turn, step))
+            await self._writer.run(self._journal.keep_step, turn, step)
 
         def show(line: bytes) -> None:
             nonlocal stream
@@ -250,11 +247,8 @@ class TurnQueue:
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
             with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # not a crash: not counted
-                await self._write(lambda: self._journal.give_up_turn(turn))
+                await self._writer.run(self._journal.give_up_turn, turn)
             raise
-
-    async def _write(self, what: Callable[[], ResultT]) -> ResultT:
-        return await self._writer.run(what)
 
     def _open_stream(self, inbox: Inbox, stem: str) -> int:
         """Make the stream of a turn, then look whether the turn is still wanted.

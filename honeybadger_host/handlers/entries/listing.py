@@ -68,7 +68,7 @@ class _Listing:
         among, base = self._among(group, payload)
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
         offset, lookups = payload.offset or 0, self.index.lookups
-        sizes = lookups.sizes(group, payload.author, among.category)
+        sizes = [] if payload.name is not None else lookups.sizes(group, payload.author, among.category)
         deepest = 8 if among.levels is None else among.levels  # no category is deeper
         if payload.where is None:
             page = lookups.listed(group, among, limit, offset, newest=payload.newest or False)
