@@ -22,7 +22,7 @@ _idle: Final[list[_Works]] = []  # of the threads without work; the last one wor
 
 
 class _Failed(NamedTuple):
-    """The error of a function. It is a result, for a future takes no `StopIteration`."""
+    """The error that a function raised. It is passed as a result, because a future cannot hold `StopIteration`."""
 
     error: BaseException
 

@@ -44,7 +44,6 @@ def check_group(folder: Path, group: str) -> None:
 
 def inbox_group(folder: Path) -> str:
     """Return any group, for requests that belong to all. Raises NotFound if there is none."""
-
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:
         raise NotFound(f"{folder} has no group yet: `honeybadger-host init {folder} --group NAME` makes one")
@@ -64,7 +63,6 @@ def asked_of(
     Args:
         payload: members that are None are left out.
     """
-
     check_group(folder, group)
     given = {name: value for name, value in payload.items() if value is not None}
     try:

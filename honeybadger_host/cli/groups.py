@@ -146,7 +146,6 @@ def _note_lines(rows: list[dict[str, Any]], left_out: int) -> Iterator[str]:
 
 def _edited(text: str) -> str:
     """Return a text as edited in the user's editor. Raises HostError if it cannot be started, or it failed."""
-
     editor = editor_of_user()
     with tempfile.NamedTemporaryFile("w+", suffix=".md", prefix="note-", encoding="utf-8") as file:
         file.write(f"{text}\n")

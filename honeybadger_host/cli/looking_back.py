@@ -56,7 +56,6 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
-
     path = file_of(home, *named_by(group, file))
     journal = journal_of(home)
     blamed = blame_of(journal, path, read_whole(home / path))
@@ -93,7 +92,6 @@ def file_of(home: Path, group: str, file: str) -> str:
 
     The file exists, or the journal has changes of it. Raises NotFound if neither is so.
     """
-
     check_group(home, group)
     named = next((path for path in (file, f"groups/{group}/{file}") if document_group(path) == group), None)
     if named is None:
@@ -120,7 +118,6 @@ def show(
 
     If the journal cannot know it, the command says so.
     """
-
     group, file = named_by(group, file)
     path, journal = file_of(home, group, file), journal_of(home)
     past, seq = read_past(journal, path), LAST_SEQ if as_of is None else seq_of(home, group, as_of, "--as-of")
@@ -146,7 +143,6 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Print the context that an answer was given from. Works with and without a running host."""
-
     said = read_turn(journal_of(home), turns_file(group, session), turn)
     if said is None:
         where = f"`honeybadger-host log {group} --kind turn` lists them"
@@ -201,7 +197,6 @@ def diff(
 
     Without FROM: what their last change did.
     """
-
     check_group(home, group)
     journal = journal_of(home)
     only = None if file is None else file_of(home, group, file)
@@ -228,7 +223,6 @@ def diff(
 
 def last_change(journal: Path, group: str, only: str | None) -> int:
     """Return the number of the newest change of a group's files, or of one of them. Raises NotFound."""
-
     for seq, file in read_changed(journal, group):
         if group_of(file) == group and only in (None, file):
             return seq
@@ -237,7 +231,6 @@ def last_change(journal: Path, group: str, only: str | None) -> int:
 
 def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
     """Return the number of the last change at a moment: a number, a time, or a context's hash."""
-
     ledger = InjectionLedger(home)
     try:
         return moment_of(moment_, journal_of(home), ledger, group, datetime.now(UTC)).seq

@@ -49,7 +49,6 @@ def context(
 
 def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
     """Print a context; for an earlier one print on standard error whether it was served like this."""
-
     if (past := result.get("as_of")) is not None and not as_json:
         what = "the files as they were" if past["served"] is None else "byte for byte what was served"
         print(f"as of change {past['seq']}, {past['at']}: {what}", file=sys.stderr)
@@ -79,7 +78,6 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a group's memory and conversations. Works with and without a running host."""
-
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
     more = {"scope": scope, "limit": limit, "archived": archived}
     result = asked_of(home, group, "search_memory", wanted | more)
@@ -98,7 +96,6 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first."""
-
     if group is not None:
         check_group(home, group)
     if kind is not None and kind not in CHANGE_KINDS:
@@ -131,7 +128,6 @@ def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
 
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON; the text of a person's edit is its lines with their signs."""
-
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
     if not is_edit(row):
         told |= {"request": row.request, "kind": row.kind, "file": row.file}
@@ -182,7 +178,6 @@ def undo(
 
 def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     """Undo a change; return its file and the result. Raises HostError."""
-
     row = read_change(journal_of(folder), seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
@@ -245,7 +240,6 @@ def forget(
 
 def _would_go(journal: Path, result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
-
     newest = result.get("newest", ())  # a host of an earlier version names none
     read = (read_change(journal, seq) for seq in newest)
     yield from _lines_of([row for row in read if row is not None])

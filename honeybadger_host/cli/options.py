@@ -34,7 +34,6 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     Args:
         is_unserved: the command needs a home without a host, so the one around the current folder comes first.
     """
-
     if (named := given or environment_home()) is not None:
         folder = named.absolute()
         if not os.path.isdir(folder):
@@ -54,7 +53,7 @@ GivenHome = Annotated[Path | None, typer.Option("--home", help=_HOME_HELP)]
 
 
 def _home_option(found: Callable[[Path | None], Path]) -> Any:
-    """Return the option `--home` of a command that needs one: it is found where it is not named."""
+    """Return the option `--home` of a command that needs a home, which is found if the option is not given."""
     return typer.Option(
         "--home",
         help=_HOME_HELP,

@@ -159,7 +159,6 @@ def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
 
 def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of an operation: title, difference, evidence, gates."""
-
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
     for line in list(difflib.unified_diff(*changed_lines(operation, before), lineterm="", n=1))[3:]:
@@ -187,7 +186,6 @@ def _print(lines: Iterable[str]) -> None:
 
 def _go_through(ask: _Ask) -> None:
     """Ask about each operation that waits or that a gate refused."""
-
     rows = [row for row in ask("list_proposals", {})["proposals"] if not row.get("problem")]
     for row in rows:
         print(here(f"\n{row['id']}: {row['kind']} by {row['by']}, {row['made_at']}"))
@@ -205,7 +203,6 @@ def _go_through(ask: _Ask) -> None:
 
 def _decided(ask: _Ask, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
     """Ask about one operation; return whether to go on."""
-
     number = operation["n"]
 
     def decide(decision: str, numbers: list[int]) -> None:

@@ -47,7 +47,6 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Make a home folder, ready to run. Existing files are not touched."""
-
     made = make_home(folder, group, groups)
     try:
         default, registered = str(register_home(folder)), f"as {default_file()} says"
@@ -83,7 +82,6 @@ def run(home: GivenHome = None, overrides: Overrides = None) -> None:
 @app.command()
 def config(home: Home, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Print every setting with its value and its origin."""
-
     loaded = load_settings(home, flags_of(overrides))
     rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]
     width = max(len(row["name"]) for row in rows)
@@ -96,7 +94,6 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show whether a host serves the home, and its status. Exit code 7: none does."""
-
     try:
         is_running = is_served(home)
     except OSError as error:
@@ -148,7 +145,6 @@ def doctor(home: Home, as_json: AsJson = False) -> None:
 
 def _cluster(folder: Path) -> Iterator[Finding]:
     """Check the servers and machines of a home on several machines. Raises SettingsError."""
-
     if load_settings(folder).settings.cluster.urls:
         from honeybadger_host.cluster.checks import cluster as check  # needs an extra
 

@@ -241,13 +241,13 @@ class DocumentsInUse:
         self._kept_up_to = 0
 
     def failed(self, file: str, error: Exception) -> None:
-        """Take in that a file could not be written; it is tried again, and logged once."""
+        """Note that a file could not be written: it is tried again, and logged once."""
         if file not in self.behind:
             log.error("projection.failed", file=file, error=str(error))
         self.behind.add(file)
 
     def caught_up(self, file: str) -> None:
-        """Take in that a file was written."""
+        """Note that a file was written."""
         if file in self.behind:
             log.info("projection.caught_up", file=file)
         self.behind.discard(file)

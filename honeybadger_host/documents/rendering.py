@@ -56,7 +56,7 @@ class _Replaced(NamedTuple):
 
 
 class Renderer:
-    """Writes documents. Whoever writes the journal at that time.
+    """Writes documents. Only the thread that writes the journal calls it.
 
     Args:
         overtake: see `Saves.overtake`; told of each file that is written as a whole.

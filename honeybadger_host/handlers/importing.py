@@ -29,7 +29,7 @@ from honeybadger_host.text.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What is known before records are taken.
+    """The loaded state that records are compared with.
 
     Args:
         targets: the file of each entry.

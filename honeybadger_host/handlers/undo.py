@@ -145,8 +145,8 @@ def change_to(
 
     Args:
         held, wanted: its content now and then; None: there is no file.
-        kind: of a file to which the host does not append.
-        revised: of one to which it does.
+        kind: kind of the change of a file that the host writes as a whole.
+        revised: kind of the change of a file to which the host appends.
     """
     did = "restored" if held is None else "put_back"
     if wanted is None:

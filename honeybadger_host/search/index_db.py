@@ -112,7 +112,7 @@ class IndexFile:
         self._groups: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self.documents: Counter[int] = Counter()
-        """How many documents there are, by group number."""
+        """Number of documents, by group number."""
         self._last: dict[tuple[Table, int], int] = {}
         """The last number given, by table and group."""
         self._terms: dict[str, int] = {}

@@ -63,7 +63,7 @@ class Spool:
         self._left: set[str] = set()
         """Queues with requests left after the last batch."""
         self._room = QUANTUM
-        """How many requests those share in the next batch."""
+        """Number of requests that these queues share in the next batch."""
         self._is_of_new = False
         """The last batch had requests of other queues only."""
         self._ignored: set[str] = set()
@@ -243,7 +243,7 @@ class Spool:
         return taken
 
     def _taken_of(self, queue: str, most: int) -> list[tuple[str, Inbox]]:
-        """Take up to `most` requests of a queue, which is the last one then."""
+        """Take up to `most` requests of a queue, then put it behind the others."""
         heap, taken = self._queues.pop(queue), list[tuple[str, Inbox]]()
         while heap and len(taken) < most:
             name, _, inbox = heapq.heappop(heap)

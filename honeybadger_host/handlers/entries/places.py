@@ -49,7 +49,7 @@ def places_of(
 
 
 def standing_in(entries: EntryFiles, places: Iterable[tuple[str, bytes | None]]) -> Iterator[Holding]:
-    """Yield the entries in some files; a file that is not an entry stays, and is passed over."""
+    """Yield the entries in some files; files that are not entries are skipped."""
     for file, data in places:
         if data is not None:
             with contextlib.suppress(ValueError):

@@ -177,9 +177,9 @@ def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
 def newest_of_each(costs: Mapping[str, Iterator[int]], room: int) -> tuple[dict[str, tuple[int, int]], int]:
     """Return author -> (how many of the newest notes fit, room for a part of the next one), and the room that is left.
 
-    The next note is that of the author who has used the least with it. So all have equal shares, and what one does not
-    need goes to the others. Only the first note of an author may be cut, to an equal share. If the room is too small
-    for a share each, the authors of the oldest notes are left out.
+    The next note is that of the author whose notes then use the fewest tokens. So all have equal shares, and what one
+    does not need goes to the others. Only the first note of an author may be cut, to an equal share. If the room is too
+    small for a share each, the authors of the oldest notes are left out.
 
     Args:
         costs: author -> cost of each note, newest first; the author of the newest note first.

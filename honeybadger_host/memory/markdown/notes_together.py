@@ -166,7 +166,7 @@ class NotesInContext:
         return together(self.book, self.book.places)
 
     def costs(self, author: str) -> Iterator[int]:
-        """Yield about the tokens of each note of an author, newest first, as if nobody else said the same."""
+        """Yield the approximate tokens of each note of an author, newest first, as if nobody else said the same."""
         headed: set[str] = set()
         said: set[tuple[str, str]] = set()
         for place in self.book.by_author[author]:
