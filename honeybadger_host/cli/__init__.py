@@ -16,33 +16,52 @@ from honeybadger_agent.mailbox import BadName
 from honeybadger_host import __version__
 from honeybadger_host.errors import HostError
 
-# Title in `--help` -> command -> its module.
-SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+# Title in `--help` -> command -> its module, and its help: the first sentence of its own, which need not be imported.
+SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Serve": {
-        "init": "serving",
-        "run": "serving",
-        "status": "serving",
-        "logs": "service",
-        "doctor": "serving",
-        "config": "serving",
-        "web": "service",
-        "service": "service",
+        "init": ("serving", "Make a home folder, ready to run."),
+        "run": ("serving", "Serve a home folder until SIGTERM or Ctrl-C."),
+        "status": ("serving", "Show whether a host serves the home, and its status."),
+        "logs": ("service", "Print the log of a host that systemd runs."),
+        "doctor": ("serving", "Check what an operator can mend, the worst last."),
+        "config": ("serving", "Print every setting with its value and its origin."),
+        "web": ("service", "Serve the operators' page until Ctrl-C."),
+        "service": ("service", "Run the host as a systemd service."),
     },
     "Look": {
-        "groups": "groups",
-        "notes": "groups",
-        "context": "memory",
-        "search": "memory",
-        "log": "memory",
-        "show": "looking_back",
-        "blame": "looking_back",
-        "diff": "looking_back",
-        "why": "looking_back",
+        "groups": ("groups", "List the groups of the home."),
+        "notes": ("groups", "List, show, edit or archive the notes of a group."),
+        "context": ("memory", "Print the context an agent gets now, or got earlier."),
+        "search": ("memory", "Search a group's memory and conversations."),
+        "log": ("memory", "Print who changed what when, newest first."),
+        "show": ("looking_back", "Print a file as it is, or as it was at a moment."),
+        "blame": ("looking_back", "Print who wrote each line of a file, and when."),
+        "diff": ("looking_back", "Print how a group's files differ between two moments."),
+        "why": ("looking_back", "Print the context that an answer was given from."),
     },
-    "Decide": {"review": "review", "tasks": "groups", "stop-turn": "memory", "dead": "senders"},
-    "Take back": {"undo": "memory", "rewind": "looking_back", "forget": "memory"},
-    "Move": {"backup": "transfer", "restore": "transfer", "export": "transfer", "import": "transfer"},
-    "Rare": {"consolidate": "review", "dream": "review", "sender": "senders", "cluster": "cluster"},
+    "Decide": {
+        "review": ("review", "Decide about proposals of curation."),
+        "tasks": ("groups", "Show, run, pause, resume or cancel tasks."),
+        "stop-turn": ("memory", "Stop an agent's answer and keep its text so far."),
+        "dead": ("senders", "List, retry or drop requests that could not be served."),
+    },
+    "Take back": {
+        "undo": ("memory", "Undo changes of agents and people, newest first."),
+        "rewind": ("looking_back", "Bring a group's files back to an earlier moment."),
+        "forget": ("memory", "Remove something for good, from every place."),
+    },
+    "Move": {
+        "backup": ("transfer", "Pack the home into one file (0600)."),
+        "restore": ("transfer", "Restore a home from a backup after checking all of it."),
+        "export": ("transfer", "Export all of a group, for `import` elsewhere."),
+        "import": ("transfer", "Import an export of a group, or another program's memory."),
+    },
+    "Rare": {
+        "consolidate": ("review", "Consolidate a session now."),
+        "dream": ("review", "Tidy a group's memory now: fold duplicates, ask the model."),
+        "sender": ("senders", "Manage senders: folders of closed mode, and tokens."),
+        "cluster": ("cluster", "Keep a home on several machines."),
+    },
 }
 ALIASES: Final = {"stop": "stop-turn", "dead-letters": "dead", "recall": "search"}
 
@@ -57,17 +76,16 @@ class Commands(TyperGroup):
         name = ALIASES.get(cmd_name, cmd_name)
         for section in SECTIONS.values():
             if name in section:
-                family = importlib.import_module(f"{__name__}.{section[name]}")
+                family = importlib.import_module(f"{__name__}.{section[name][0]}")
                 commands: Any = typer.main.get_command(family.app)
                 return commands.commands[name]
         return None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.list_commands(ctx)))
-        for title, names in SECTIONS.items():
-            helps = [self.get_command(ctx, name).get_short_help_str(formatter.width - width - 6) for name in names]
+        for title, section in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), text) for name, text in zip(names, helps, strict=True)])
+                formatter.write_dl([(name.ljust(width), help_) for name, (_, help_) in section.items()])
 
 
 app = typer.Typer(

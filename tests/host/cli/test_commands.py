@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.cli import ALIASES, SECTIONS
+from honeybadger_host.cli import ALIASES, SECTIONS, Commands
 from tests.conftest import HostFactory
 from tests.hosting import run_agent, run_cli, wait_for
 
@@ -21,6 +21,13 @@ def test_each_command_is_listed_in_one_whole_line(run: type) -> None:
     assert "..." not in shown.partition("options:")[0].replace("COMMAND ...", "").replace("[ARGS]...", "")
     assert max(map(len, shown.splitlines())) <= 80
     assert re.search(r"^ +(ask|log) +\S", shown, re.MULTILINE)
+
+
+def test_the_helps_list_says_what_each_command_says_of_itself() -> None:
+    for section in SECTIONS.values():
+        for name, (_, help_) in section.items():
+            command = Commands(name="honeybadger-host").get_command(None, name)
+            assert command.get_short_help_str(100) == help_
 
 
 def test_each_command_of_the_host_stands_in_one_group() -> None:
