@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from queue import SimpleQueue
 from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -35,6 +36,7 @@ class Threads:
     """
 
     def __init__(self, count: int) -> None:
+        self._count = count
         self._slots = asyncio.Semaphore(count)
 
     async def run(self, work: Callable[P, ResultT], *args: P.args, **kwargs: P.kwargs) -> ResultT:
@@ -59,6 +61,12 @@ class Threads:
             if isinstance(result, _Failed):
                 raise result.error
             return result
+
+    async def settle(self) -> None:
+        """Return when all work that came before is done. One caller at a time."""
+        async with AsyncExitStack() as slots:
+            for _ in range(self._count):
+                await slots.enter_async_context(self._slots)
 
 
 def _idle_thread() -> _Works:

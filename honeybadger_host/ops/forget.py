@@ -210,23 +210,24 @@ class Forgetter:
 
     async def _forget(self, plan: Forgetting) -> Mapping[str, Any]:
         """Remove the texts from everything, step by step; return what was removed."""
-        done = Forgotten()
-        went = plan.went or done.counted(plan.phrases)
+        done, went = Forgotten(), plan.went
         if not plan.is_erased:
             done.removed.update(await self._read(_remove_before, self._home))
             await self._erase_all(plan, done)
             self._pipeline.passed("forget.erased")
             await self._tidy(plan.group, done)
-            await self._read(forget_injected, self._memory.ledger, plan)
             self._pipeline.passed("forget.tidied")
-            went = done.counted(plan.phrases)
-            await self._write(partial(bury_forgetting, plan=plan, went=went), is_buried=True)
-            self._pipeline.passed("forget.buried")
-        else:  # a power cut may have damaged the ledger since then
-            await self._read(forget_injected, self._memory.ledger, plan)
+        # also for an erased plan: a power cut may have damaged index and ledger since then
         await self._read(self._memory.index.read_all, plan.group)
         await self._read(self._memory.index.scrub)
         self._pipeline.passed("forget.unindexed")
+        await self._pipeline.settle()  # a query that began before may have read the text
+        await self._read(forget_injected, self._memory.ledger, plan)
+        if not plan.is_erased:
+            done.removed.update(await self._read(remove_quotes, self._home, plan))
+            went = done.counted(plan.phrases)
+            await self._write(partial(bury_forgetting, plan=plan, went=went), is_buried=True)
+            self._pipeline.passed("forget.buried")
         await self._pipeline.writer.run(self._journal.vacuum)
         self._pipeline.passed("forget.vacuumed")
         return went

@@ -70,6 +70,11 @@ class Beside:
         """Whether a request is waiting for future input."""
         return bool(self._waiting)
 
+    async def settle(self) -> None:
+        """Return when the queries that are under way now are answered."""
+        await self._answering.settle()
+        await self._replying.settle()
+
     def begin(self, request: QueuedRequest, asking: Asking, tasks: TaskGroup, waiting: TaskGroup) -> None:
         """Start a request.
 

@@ -115,6 +115,10 @@ class Pipeline:
         self.turn_queue.cancel()
         self._event.set()
 
+    async def settle(self) -> None:
+        """Return when the queries that are under way now are answered. One caller at a time."""
+        await self._beside.settle()
+
     async def run(self) -> None:
         """Serve until `stop`."""
         self._loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from tests.crash.features import FORGETTING, SECRET, TO_FORGET, ask, left_in
 from tests.crash.hosts import Nursery, Point, Work, cut_power, ended, keep_all
 from tests.hosting import RawSender, request, wait_for
 
-POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "vacuumed")
+POINTS: Final = ("planned", "file", "erased", "tidied", "unindexed", "buried", "vacuumed")
 
 
 @pytest.fixture

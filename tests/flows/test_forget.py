@@ -268,6 +268,36 @@ def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFa
     assert left_in(planted) == {}
 
 
+# A context waits, after it was made, until the ledger has forgotten, two seconds at most.
+_HELD_CONTEXT: Final = """
+import threading
+from honeybadger_host.context.maker import ContextMaker
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+is_forgotten, make, forget = threading.Event(), ContextMaker.make, InjectionLedger.forget
+def hold(self, question, identity, now):
+    made = make(self, question, identity, now)
+    (self.files._home / "made").touch()
+    is_forgotten.wait(2)
+    return made
+def let_go(self, *arguments):
+    forget(self, *arguments)
+    is_forgotten.set()
+ContextMaker.make, InjectionLedger.forget = hold, let_go
+"""
+
+
+def test_a_context_made_before_and_kept_after_is_forgotten_too(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    make_host(AT_ONCE, source=_HELD_CONTEXT).start()
+    stranger.do("t1", "append_turn", role="user", content=f"plant001x {PHRASE}")
+    stranger.drop("c1", request("c1", "get_context"))
+    wait_for((home / "made").exists, what="a context is made")
+    assert forget(home, "--text", PHRASE)["left"] == []
+    stranger.wait_until_taken("c1")
+    assert left_in(home) == {}
+
+
 def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFactory, stranger: RawSender) -> None:
     """Notes of many pages: all that is freed is not written over by chance."""
     source = "from honeybadger_host.journal.journal import Journal\nJournal.vacuum = lambda self: None"
