@@ -232,6 +232,13 @@ class _File(Edited):
     reinforced: Count = 0
 
 
+# Members with another value are a person's own: they are kept, and the host does not use them.
+_USED_IF: Final = {
+    "name": "a name that a file could have",
+    "pinned": "true or false",
+    "supersedes": "a list of entries' ids",
+    "valid_until": "a time, as 2026-11-21T06:00:00Z or 2026-11-21",
+}
 _PLACED: Final = ("id", "category")  # members that repeat the path; the path counts
 
 
@@ -304,6 +311,11 @@ def marks_of(entry: Entry) -> dict[str, Any]:
     """Return the marks that are shown with an entry, without empty ones."""
     pinned = {"pinned": True} if entry.pinned else {}
     return {**origin_members(entry.known_origin), **pinned, **standing_members(entry.standing)}
+
+
+def unused_members(entry: Entry) -> list[str]:
+    """Return what is wrong with the members that the host would use if they had the right type."""
+    return [f"{name} must be {what}" for name, what in _USED_IF.items() if entry.more.get(name)]
 
 
 def name_in(file: str) -> str:

@@ -32,7 +32,7 @@ from honeybadger_host.files.home import (
 from honeybadger_host.files.safe_files import names_in, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
-from honeybadger_host.memory.entries.entry import memory_folder, parse_entry
+from honeybadger_host.memory.entries.entry import memory_folder, parse_entry, unused_members
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
@@ -167,8 +167,8 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 
 def entries(home: Path) -> Iterator[Finding]:
-    """Find files among the entries that are not entries: the host skips them."""
-    good, bad = 0, list[str]()
+    """Find files that are not entries, which the host skips, and members of entries that it does not use."""
+    good, bad, unused = 0, list[str](), list[str]()
     for group in groups_in(home):
         for folder, below, names in os.walk(home / memory_folder(group)):
             below[:] = sorted(name for name in below if not name.startswith("."))
@@ -177,12 +177,15 @@ def entries(home: Path) -> Iterator[Finding]:
                 if not name.endswith(".json") or name.startswith("."):
                     continue
                 try:
-                    parse_entry(read_whole(home / file) or b"", file)
+                    entry = parse_entry(read_whole(home / file) or b"", file)
                     good += 1
+                    unused += [printable(f"{file}: {what}: it is not used") for what in unused_members(entry)]
                 except (ValueError, WorldFailed) as error:
                     bad.append(printable(f"{file}: {error}"))
     for what in bad[:MAX_NAMED]:
         yield warning("entries", what, "mend, move or remove it")
+    for what in unused[:MAX_NAMED]:
+        yield warning("entries", what, "mend it, or give a member of your own another name")
     yield ok("entries", f"{good} can be served, {len(bad)} cannot")
 
 

@@ -55,16 +55,22 @@ def test_a_folder_with_a_forbidden_group_name_is_named(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "fault"),
+    ("file", "members", "fault"),
     [
-        ("Größe/x.json", "its folder 'Größe' is not a category: names of A-Z a-z 0-9 - _, up to 8 deep"),
-        ("general/Müll.json", "its name 'Müll.json' is not an id: 1-64 characters of A-Z a-z 0-9 - _, then .json"),
+        ("Größe/x.json", "", "its folder 'Größe' is not a category: names of A-Z a-z 0-9 - _, up to 8 deep"),
+        ("general/Müll.json", "", "its name 'Müll.json' is not an id: 1-64 characters of A-Z a-z 0-9 - _, then .json"),
+        ("general/x.json", ', "pinned": "yes"', "pinned must be true or false: it is not used"),
+        (
+            "general/x.json",
+            ', "valid_until": "May"',
+            "valid_until must be a time, as 2026-11-21T06:00:00Z or 2026-11-21: it is not used",
+        ),
     ],
 )
-def test_an_entry_with_a_forbidden_name_is_named_as_it_was_typed(file: str, fault: str, home: Path) -> None:
+def test_a_fault_of_an_entry_is_named_as_it_was_typed(file: str, members: str, fault: str, home: Path) -> None:
     path = home / "groups/main/memory" / file
     path.parent.mkdir(parents=True)
-    path.write_text('{"content": "The bins go out on Tuesday"}')
+    path.write_text(f'{{"content": "The bins go out on Tuesday", "tags": []{members}}}')
     (path.parent / ".hidden").mkdir()
     (path.parent / ".hidden/x.json").write_text("an editor's")
     found = _found(home, "entries")
