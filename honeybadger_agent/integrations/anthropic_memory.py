@@ -16,7 +16,7 @@ from honeybadger_agent.cli.explaining import waiting_told
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import AgentError, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.turn.dispatch import complaint_of
-from honeybadger_agent.wire import GENERAL, MAX_LISTED, ChangesResult, EntriesResult, EntryResult, EntryRow
+from honeybadger_agent.wire import CATEGORY, GENERAL, MAX_LISTED, ChangesResult, EntriesResult, EntryResult, EntryRow
 from honeybadger_agent.wording import sentence
 
 
@@ -34,7 +34,7 @@ class GroupMemory(BetaAbstractMemoryTool):
         except ReplyTimeout as late:
             raise ToolError(f"no_reply: {sentence(late.state)} It may be done later: view the file first") from late
         except AgentError as error:
-            raise ToolError(complaint_of(error)) from error
+            raise ToolError(complaint_of(error).replace("payload.", "")) from error  # the model knows paths only
 
     def view(self, command: Any) -> str:
         path, entry = command.path, self._entry(command.path)
@@ -86,8 +86,9 @@ class GroupMemory(BetaAbstractMemoryTool):
         old, new = command.old_path, command.new_path
         moved = []
         for each in self._all(old):
-            folder = {"category": _below(new) + each.category[len(_below(old)) :]}
-            place = folder if isinstance(each, EntryRow) else _key(new)
+            place = _key(new)
+            if isinstance(each, EntryRow):
+                place = {"category": _folder(_below(new) + each.category[len(_below(old)) :])}
             moved.append({"type": "edit_memory", "payload": {"id": each.id, **place}})
         return _done(self._client.change_many(moved), f"Successfully renamed {old} to {new}")
 
@@ -137,7 +138,15 @@ def _below(path: str) -> str:
 def _key(path: str) -> dict[str, Any]:
     """Return the category and name of a file. Raises ToolError."""
     folder, _, name = _below(path).rpartition("/")
-    return {"category": folder or GENERAL, "name": name}
+    return {"category": _folder(folder or GENERAL), "name": name}
+
+
+def _folder(category: str) -> str:
+    """Return a folder's path if there may be such a folder. Raises ToolError."""
+    if not CATEGORY.fullmatch(category):
+        why = "A folder's name has 1-64 characters of A-Z a-z 0-9 - _, and at most 8 folders are nested"
+        raise ToolError(f"The folder /memories/{category} cannot be used. {why}: choose another path.")
+    return category
 
 
 def _numbered(text: str, first: int, last: int) -> str:

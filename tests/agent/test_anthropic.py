@@ -258,6 +258,12 @@ def test_what_others_wrote_is_seen_found_and_kept(agent: Agent, member: MakeClie
     hit = member().search_memory("Where does Ann live?").hits[0]
     assert (hit.category, hit.author) == ("people", "claude")
     agent("rename", old_path="/memories/likes", new_path="/memories/old/likes")
+    refused = (
+        agent.refused("create", "/memories/Größe/a.md", file_text="x"),
+        agent.refused("rename", old_path="/memories/old", new_path="/memories/Größe"),
+    )
+    assert refused[0].startswith("The folder /memories/Größe cannot be used. ")
+    assert refused[1].startswith("The folder /memories/Größe/likes cannot be used. ")
     agent("delete", "/memories/old")
     assert [row.begins for row in member().list_memory_entries(category="likes").entries] == ["The cat is called Ada"]
 
