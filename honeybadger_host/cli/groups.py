@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 
 from honeybadger_agent.cli.explaining import ACTIONS, shown_task, task_lines
 from honeybadger_host.cli.asking import asked_of, inbox_group
-from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, action_in, groups_with, tell
+from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, action_in, groups_with, journal_of, tell
 from honeybadger_host.configuration import editor_of_user
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.home import MEMORY
@@ -106,14 +107,21 @@ def notes_rm(home: Home, group: str, note: NoteId, as_json: AsJson = False) -> N
 
 
 def _notes_of(folder: Path, group: str) -> Mapping[str, NotePlace]:
-    """Return the notes of a group by id, oldest first. Raises HostError."""
+    """Return the notes of a group by id, oldest first; a person who changed a note is its author. Raises HostError."""
+    from honeybadger_host.memory.edited_notes import recorded
     from honeybadger_host.search.notes import notes_of
 
     files = asked_of(folder, group, "read_group_files", {})
     for problem in files["problems"]:
         if problem["file"] == MEMORY and files["memory"] is None:
             raise HostError(f"groups/{group}/{MEMORY} {problem['message']}")
-    return notes_of(group, (files["memory"] or "").encode())
+    text = files["memory"] or ""
+    data, edited = text.encode(), recorded(journal_of(folder), f"groups/{group}/{MEMORY}", text)
+    notes: dict[str, NotePlace] = {}
+    for id_, note in notes_of(group, data).items():
+        by = edited.get(data[slice(*note.span)].decode().strip())
+        notes[id_] = note if by is None else replace(note, author=by.author)
+    return notes
 
 
 def _one(notes: Mapping[str, NotePlace], group: str, named: str) -> tuple[str, NotePlace]:

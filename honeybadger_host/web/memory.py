@@ -26,7 +26,9 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_agent.wire import Request as Asked
 from honeybadger_host.documents.versions import removed_unread
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import unread_of
+from honeybadger_host.memory.edited_notes import recorded
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
@@ -101,7 +103,8 @@ class _Rows(NamedTuple):
 def memory(request: Request) -> Response:
     home, group, wanted = home_of(request), group_of(request), _wanted(request)
     files = home.read(group, ReadGroupFiles())
-    book = parse_notes(files.memory or "")
+    text = files.memory or ""
+    book = parse_notes(text, recorded(home.journal, f"groups/{group}/{MEMORY}", text))
     if wanted.query is None and wanted.kind != "archived":
         found = _listed(home, group, book, wanted)
     else:

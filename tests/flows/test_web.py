@@ -342,6 +342,10 @@ def test_a_note_has_history_archive_and_forget(browser: Browser, client: SyncCli
     client.update_memory("likes jam\nand bread")
     blame = read(browser, f"/g/{group}/blame").words
     assert re.search(r"likes jam and bread researcher now \d+", blame), blame
+    held = folder / "groups" / group / "MEMORY.md"
+    held.write_text(held.read_text().replace("likes jam", "likes plum jam"))
+    listed = f"/g/{group}/memory?kind=notes&author=human"
+    wait_for(lambda: "likes plum jam" in read(browser, listed).words, what="the note is the person's")
 
 
 def note_page(browser: Browser, group: str, author: str) -> Answer:

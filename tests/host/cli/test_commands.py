@@ -107,12 +107,20 @@ def test_notes_are_listed_shown_and_edited(make_host: HostFactory, home: Path, t
     def edit() -> str:
         return run_cli("notes", "edit", "main", name, home=home, env={"EDITOR": str(editor)}).stdout
 
+    def authors() -> list[str]:
+        rows = orjson.loads(run_cli("notes", "list", "main", "--json", home=home).stdout)
+        return [row["author"] for row in rows]
+
+    path = home / "groups/main/MEMORY.md"
+    path.write_text(path.read_text().replace("The boat is red", "The boat is blue"))
+    wait_for(lambda: authors() == ["human", "scout"], what="the reworded note is the person's")
+    (newest,) = orjson.loads(run_cli("notes", "list", "main", "--by", "human", "--json", home=home).stdout)
     wait_for(lambda: edit().startswith("edited: MEMORY.md#"), what="the note has settled and is edited")
     assert "- User likes coffee\n  without sugar\n" in (home / "groups/main/MEMORY.md").read_text()
     removed = run_cli("notes", "rm", "main", newest["id"], home=home)
     assert (removed.returncode, removed.stderr) == (0, "")
-    assert "The boat is red" not in (home / "groups/main/MEMORY.md").read_text()
-    assert "The boat is red" in (home / "groups/main/archive/MEMORY.md").read_text()
+    assert "The boat is blue" not in (home / "groups/main/MEMORY.md").read_text()
+    assert "The boat is blue" in (home / "groups/main/archive/MEMORY.md").read_text()
     missing = run_cli("notes", "show", "main", name, home=home)
     assert missing.returncode == 9
     assert "notes list main" in missing.stderr
