@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment, paint
-from honeybadger_host.ops.findings import faults_in
+from honeybadger_host.ops.findings import disk, faults_in
 
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_host.ops.findings import Finding
@@ -26,11 +26,12 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     """Print the status of the host that serves a home: a line or more for each part."""
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
+        _print_faults(folder, status_)
         return
     as_of = f"as of {moment(int(status_['written_at'] * 1000))}"
     if status_["mode"] == "follows":
         _print_follower(status_, as_of)
-        _print_faults(status_)
+        _print_faults(folder, status_)
         return
     print(
         f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
@@ -54,15 +55,16 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     for target in status_.get("push", ()):
         print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
     _print_search(status_["index"])
-    _print_faults(status_)
+    _print_faults(folder, status_)
     if status_["last_error"]:
         print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")
 
 
-def _print_faults(status_: dict[str, Any]) -> None:
-    for fault in faults_in(status_):
+def _print_faults(folder: Path, status_: dict[str, Any]) -> None:
+    full = [finding for finding in disk(folder) if finding.level != "ok"]  # the host itself can write no status then
+    for fault in [*faults_in(status_), *full]:
         advice = f"\n{'':10}-> {fault.now_what}" if fault.now_what else ""
         print(f"{paint(f'{fault.level:8}', _COLOURS[fault.level])}  {fault.message}{advice}")
 

@@ -1,10 +1,12 @@
-"""Findings of the doctor, and the faults in a host's status, as `status`, `doctor` and the page show them."""
+"""Findings of the doctor: faults in a host's status and full disks, as `status`, `doctor` and the page show them."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from honeybadger_agent.wording import count_of, in_words
@@ -12,6 +14,10 @@ from honeybadger_agent.wording import count_of, in_words
 Level = Literal["ok", "warning", "problem"]
 _LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
 _CHECK: Final = "running"
+# Folders of a home that may be separate file systems.
+_MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
+_MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
+_MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +91,19 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     for level, what, found, now_what in lists:
         for each in found:
             yield Finding(_CHECK, level, f"{what}: {each}", now_what)
+
+
+def disk(home: Path) -> Iterator[Finding]:
+    """Check the space of each file system that a home is on."""
+    seen: set[int] = set()
+    for folder in (home, *(home / name for name in _MOUNTABLE)):
+        if not folder.is_dir() or folder.stat().st_dev in seen:
+            continue
+        seen.add(folder.stat().st_dev)
+        space = os.statvfs(folder)
+        free, files = space.f_bavail * space.f_frsize, space.f_favail
+        what = f"{free >> 20} MiB and {files} inodes free for {folder}"
+        if free < _MIN_FREE_BYTES or (space.f_files and files < _MIN_FREE_FILES):  # some file systems count no files
+            yield problem("disk", what, "free some space; every request and reply is a file")
+        else:
+            yield ok("disk", what)

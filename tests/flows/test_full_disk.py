@@ -61,6 +61,7 @@ def test_on_a_full_disk_requests_wait_and_run_once(
     assert len(host.events("pipeline.reply_failed")) == 1
     doctor = cli_text("doctor", home=home, code=1)
     assert any(without in line for line in doctor.splitlines() if line.startswith("problem   disk:"))
+    assert any(without in line for line in cli_text("status", home=home).splitlines() if line.startswith("problem "))
     if use_up is use_up_space:
         assert host.events("journal.waiting")
         assert "No space left on device; nothing was sent" in cli_error("undo", "1", home=home, code=8)

@@ -11,14 +11,14 @@ from typing import Final
 
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.ops.doctor import agent_checks, home_checks
-from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.findings import Finding, disk
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.home_folder,
     home_checks.settings,
     home_checks.lock,
     home_checks.journal,
-    home_checks.disk,
+    disk,
     home_checks.group_files,
     home_checks.entries,
     home_checks.inboxes,

@@ -40,27 +40,7 @@ from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.work.times import read_cron, read_zone
 
-# Folders of a home that may be separate file systems.
-_MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
-_MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
-_MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
 _LOOKED_AT: Final = ("agents", "journal", "large_memories")  # parts of the status whose files are checked, too
-
-
-def disk(home: Path) -> Iterator[Finding]:
-    """Check the space of each file system that a home is on."""
-    seen: set[int] = set()
-    for folder in (home, *(home / name for name in _MOUNTABLE)):
-        if not folder.is_dir() or folder.stat().st_dev in seen:
-            continue
-        seen.add(folder.stat().st_dev)
-        space = os.statvfs(folder)
-        free, files = space.f_bavail * space.f_frsize, space.f_favail
-        what = f"{free >> 20} MiB and {files} inodes free for {folder}"
-        if free < _MIN_FREE_BYTES or (space.f_files and files < _MIN_FREE_FILES):  # some file systems count no files
-            yield problem("disk", what, "free some space; every request and reply is a file")
-        else:
-            yield ok("disk", what)
 
 
 def home_folder(home: Path) -> Iterator[Finding]:
