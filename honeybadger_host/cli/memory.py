@@ -20,7 +20,15 @@ from honeybadger_host.cli.options import AsJson, Home, journal_of, moment, print
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import signed_lines
-from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter, SaidIn, read_change, read_log, read_turns_behind
+from honeybadger_host.journal.reader import (
+    CHANGE_KINDS,
+    NOTE,
+    LogFilter,
+    SaidIn,
+    read_change,
+    read_log,
+    read_turns_behind,
+)
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.text.time_stamps import read_moment
 
@@ -164,20 +172,20 @@ def undo(
     done: dict[int, dict[str, Any]] = {}
     for seq in numbers:
         try:
-            path, done[seq] = _undo_one(home, seq)
+            path, done[seq], what = _undo_one(home, seq)
         except HostError as error:
             if not done:
                 raise
             raise type(error)(f"{error}; undone before that: {', '.join(map(str, done))}") from None
         if not as_json:
-            print(f"{path}: {done[seq]['did'].replace('_', ' ')}; change {done[seq]['seq']} undoes {seq}")
+            print(f"{path}: {done[seq]['did'].replace('_', ' ')}; change {done[seq]['seq']} {what}")
     if as_json:
         results = [*done.values()]
         print_json(results if len(results) > 1 else results[0])
 
 
-def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
-    """Undo a change; return its file and the result. Raises HostError."""
+def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any], str]:
+    """Undo a change; return its file, the result and what that does. Raises HostError."""
     row = read_change(journal_of(folder), seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
@@ -188,7 +196,9 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any]]:
     result = reply.result or {}
     is_in_group = row.file.startswith(f"groups/{group}/")
     path = f"groups/{group}/{result['file']}" if is_in_group else result["file"]
-    return path, {"seq": reply.seq, "group": row.group, **result}
+    is_again = row.kind == NOTE and result["did"] == "restored"  # a person had deleted it
+    what = f"adds the note of {seq} again" if is_again else f"undoes {seq}"
+    return path, {"seq": reply.seq, "group": row.group, **result}, what
 
 
 @app.command("stop-turn")

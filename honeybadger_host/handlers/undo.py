@@ -242,7 +242,10 @@ class _Undoing:
         changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
         if changes:
             return [(change, "removed") for change in changes]
-        if row.kind == NOTE and not _stands(row.data, held):
+        if row.kind == NOTE and _stands(row.data, self.files.view(archive_of(row))):
+            back = f"undo the change in `honeybadger-host log {asked.group}` that archived it to bring it back"
+            raise _conflict(f"change {row.seq} is undone already: its note is in {ARCHIVE}; {back}")
+        if row.kind == NOTE:
             return [(Added.of("note", asked.group, row.data), "restored")]
         raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 

@@ -48,7 +48,8 @@ def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: 
     stranger.memory.write_text(whole[: whole.rindex("\n## ")])
     undone = run_cli(*_QUICKLY, "undo", 2, home=host.home)
     assert (undone.returncode, undone.stderr) == (0, "")
-    assert re.fullmatch(r"groups/main/MEMORY\.md: restored; change \d undoes 2\n", undone.stdout), undone.stdout
+    told = r"groups/main/MEMORY\.md: restored; change \d adds the note of 2 again\n"
+    assert re.fullmatch(told, undone.stdout), undone.stdout
     wait_for(lambda: stranger.memory_text() == whole, what="the note with its author and its time")
     if not is_served:
         host.start()
@@ -75,6 +76,8 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
         ["operator", "note_archived", "groups/main/archive/MEMORY.md  Prefers tea b"],
         ["operator", "note_removed", "groups/main/MEMORY.md  Prefers tea b"],
     ]
+    twice = cli_error("undo", 2, home=host.home)
+    assert "change 2 is undone already: its note is in archive/MEMORY.md; undo the change" in twice
     hits = stranger.do("q", "search_memory", query="Prefers tea")["hits"]
     assert sorted(hit["text"] for hit in hits if hit["kind"] == "note") == ["- Prefers tea a", "- Prefers tea c"]
     restored = run_cli("undo", 4, home=host.home)
