@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from starlette.applications import Starlette
@@ -29,7 +29,7 @@ from honeybadger_host.web import (
     timeline,
 )
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
-from honeybadger_host.web.forms import home_of, posted, shown_of
+from honeybadger_host.web.forms import Visit, posted, shown
 from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
 _TITLES: Final = {"not_found": "Not found", "conflict": "It has changed meanwhile"}
-_PAGES: Final[Mapping[str, Callable[[Request], Any]]] = {
+_PAGES: Final[Mapping[str, Callable[[Visit], Response]]] = {
     "/": needs.groups,
     "/g/{group}/context": context.context,
     "/g/{group}/why": context.why,
@@ -60,7 +60,7 @@ _PAGES: Final[Mapping[str, Callable[[Request], Any]]] = {
     "/g/{group}/talk/answer": talk.answer,
 }
 # Each gets the members of the form that was sent.
-_CHANGES: Final[Mapping[str, Callable[[Request, dict[str, str]], Response]]] = {
+_CHANGES: Final[Mapping[str, Callable[[Visit, dict[str, str]], Response]]] = {
     "/g/{group}/memory/act": memory.acted,
     "/g/{group}/entry/edit": entries.edited,
     "/g/{group}/entry/change": entries.changed,
@@ -102,7 +102,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
         routes=[
             Route(ENTER, enter),
             Mount(STATIC, StaticFiles(packages=[("honeybadger_host.web", "static")])),
-            *(Route(path, shown) for path, shown in _PAGES.items()),
+            *(Route(path, shown(show)) for path, show in _PAGES.items()),
             *(Route(path, posted(change), methods=["POST"]) for path, change in _CHANGES.items()),
         ],
         exception_handlers=dict.fromkeys(
@@ -115,6 +115,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
 
 def _failed(request: Request, error: Exception) -> Response:
     """Return the page about an error; it keeps the texts that a person typed into a form, without hidden members."""
+    home, group = request.app.state.home, str(request.path_params.get("group", ""))
     typed: dict[str, str] = getattr(request.state, "typed", {})
     is_read = request.method != "POST"
     match error:
@@ -125,10 +126,7 @@ def _failed(request: Request, error: Exception) -> Response:
             what = _TITLES.get(error.code, "The host refused it")
         case HostDown():
             status, what = 503, "The host is down"
-            told = (
-                f"No host serves {home_of(request).path}. Start it with honeybadger-host run; this page comes back by "
-                "itself."
-            )
+            told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."
             if not is_read:
                 told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
         case NoAnswer():
@@ -146,6 +144,6 @@ def _failed(request: Request, error: Exception) -> Response:
         what,
         told,
         retry_after=3 if is_read and status in (503, 504) else None,
-        shown=shown_of(request),
+        shown=Shown(group if home.has_group(group) else None, home.may_write),
         typed={name: value for name, value in typed.items() if name in _TYPED},
     )

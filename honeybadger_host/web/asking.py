@@ -69,10 +69,6 @@ class Home:
             raise NoAnswer(str(error)) from None
         return result_of(reply, request), reply.seq
 
-    def read(self, group: str, request: Request[ResultT], *, session: str = "main") -> ResultT:
-        """Return the host's answer to a question. Raises as `ask`."""
-        return self.ask(group, request, session=session)[0]
-
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id, without waiting for the answer. Raises as `ask`."""
         self._check(group)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 import orjson
-from starlette.requests import Request
 from starlette.responses import Response
 
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
@@ -16,42 +15,40 @@ from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.web.asking import NotFound, RequestFailed, made, session_named
 from honeybadger_host.web.entries import texts_of
-from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.forms import Visit, checked_number, go
 from honeybadger_host.web.looking_back import newest_seq
-from honeybadger_host.web.rendering import compared, href, page
+from honeybadger_host.web.rendering import compared, href
 
 _LIMITS: Final = (8, 20, 50, 100)
 _SCOPES: Final = ("all", "entries", "turns", "notes")
 
 
-def context(request: Request) -> Response:
-    home, group = home_of(request), group_of(request)
-    session = session_named(member(request, "session", 100) or "main")
-    asked = {"agent": member(request, "agent", 64), "message": member(request, "message", 8000)}
-    wanted = {"session": session, **asked, "as_of": member(request, "as_of")}
-    now = home.read(group, made(PreviewContext, **asked), session=session)
+def context(visit: Visit) -> Response:
+    session = session_named(visit.member("session", 100) or "main")
+    asked = {"agent": visit.member("agent", 64), "message": visit.member("message", 8000)}
+    wanted = {"session": session, **asked, "as_of": visit.member("as_of")}
+    now = visit.read(made(PreviewContext, **asked), session=session)
     then: ContextResult | None = None
     why_not = ""
     if wanted["as_of"] is not None:
         try:
-            then = home.read(group, made(PreviewContext, **asked, as_of=wanted["as_of"]), session=session)
+            then = visit.read(made(PreviewContext, **asked, as_of=wanted["as_of"]), session=session)
         except RequestFailed as error:
             why_not = str(error)
     shown = then or now
-    return page(
+    return visit.page(
         "context.html",
-        shown_of(request),
         wanted=wanted,
-        agents=home.agents(),
-        sessions=home.sessions(group),
+        agents=visit.home.agents(),
+        sessions=visit.home.sessions(visit.group),
         context=shown,
-        texts=texts_of(home, group, [one.id for one in shown.recalled]),
+        texts=texts_of(visit, [one.id for one in shown.recalled]),
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
         difference=None if then is None else compared(*(_text_of(one).splitlines() for one in (then, now))),
-        newest=newest_seq(home.journal),
-        command=_command(group, wanted),
-        address_of=partial(_address_of, group),
+        newest=newest_seq(visit.home.journal),
+        command=_command(visit.group, wanted),
+        address_of=partial(_address_of, visit.group),
     )
 
 
@@ -80,34 +77,32 @@ def _command(group: str, wanted: Mapping[str, str | None]) -> str:
     return " ".join(parts)
 
 
-def why(request: Request) -> Response:
+def why(visit: Visit) -> Response:
     """Redirect to the context that an answer was given from."""
-    home, group = home_of(request), group_of(request)
-    session = session_named(member(request, "session", 100) or "main")
-    turn = checked_number(request.query_params.get("turn", ""), "turn")
-    said = read_turn(home.journal, turns_file(group, session), str(turn))
+    session = session_named(visit.member("session", 100) or "main")
+    turn = checked_number(visit.query.get("turn", ""), "turn")
+    said = read_turn(visit.home.journal, turns_file(visit.group, session), str(turn))
     served = None if said is None else said.get("context")
     if said is None or served is None:
         raise NotFound(f"turn {turn} of session {session} keeps no context: only answers that this host made do")
-    return go(href("g", group, "context", session=session, as_of=served["hash"]))
+    return go(href("g", visit.group, "context", session=session, as_of=served["hash"]))
 
 
-def search(request: Request) -> Response:
-    group, wanted = group_of(request), {name: member(request, name) for name in ("query", "category", "since", "until")}
-    scope = member(request, "scope") or "all"
-    limit = number(request, "limit") or 8
-    is_archived = member(request, "archived") == "1"
+def search(visit: Visit) -> Response:
+    wanted = {name: visit.member(name) for name in ("query", "category", "since", "until")}
+    scope = visit.member("scope") or "all"
+    limit = visit.number("limit") or 8
+    is_archived = visit.member("archived") == "1"
     found: SearchResult | None = None
     problem = ""
-    if request.query_params:
+    if visit.query:
         try:
             asked = made(SearchMemory, **wanted, scope=scope, archived=is_archived or None, limit=limit)
-            found = home_of(request).read(group, asked)
+            found = visit.read(asked)
         except RequestFailed as error:
             problem = str(error).replace("payload.", "")
-    return page(
+    return visit.page(
         "search.html",
-        shown_of(request),
         wanted=wanted,
         scope=scope,
         scopes=_SCOPES,
@@ -116,7 +111,7 @@ def search(request: Request) -> Response:
         is_archived=is_archived,
         found=found,
         problem=problem,
-        case=_case(group, wanted, found) if found is not None else "",
+        case=_case(visit.group, wanted, found) if found is not None else "",
     )
 
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from honeybadger_agent.wire import EditMemory, EditNote, Forget, GetMemory, ReadGroupFiles
@@ -15,10 +14,10 @@ from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
-from honeybadger_host.web.asking import Conflict, Home, Invalid, RequestFailed, made
-from honeybadger_host.web.forms import action_in, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.asking import Conflict, Invalid, RequestFailed, made
+from honeybadger_host.web.forms import Visit, action_in, go
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
-from honeybadger_host.web.rendering import compared, href, page
+from honeybadger_host.web.rendering import compared, href
 
 _ACTIONS: Final[Mapping[str, dict[str, object]]] = {
     "pin": {"pinned": True},
@@ -27,31 +26,29 @@ _ACTIONS: Final[Mapping[str, dict[str, object]]] = {
 }
 
 
-def entry(request: Request) -> Response:
-    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
-    entry = home.read(group, made(GetMemory, id_))
-    before = number(request, "before") or None
-    text = None if entry.kind != "note" else note_in(home, group, id_)
+def entry(visit: Visit) -> Response:
+    id_ = visit.member("id", 200) or ""
+    entry = visit.read(made(GetMemory, id_))
+    before = visit.number("before") or None
+    text = None if entry.kind != "note" else note_in(visit, id_)
     if entry.kind == "entry":
-        looked = look_back(home.journal, LogFilter(group, file=entry.id, before=before))
+        looked = look_back(visit.home.journal, LogFilter(visit.group, file=entry.id, before=before))
     else:
-        looked = Looked([] if text is None else note_history(home.journal, group, text), 0)
-    return page(
+        looked = Looked([] if text is None else note_history(visit.home.journal, visit.group, text), 0)
+    return visit.page(
         "entry.html",
-        shown_of(request),
         entry=entry,
         stands=text is not None,
-        texts=texts_of(home, group, [*entry.supersedes, *filter(None, [entry.superseded_by])]),
+        texts=texts_of(visit, [*entry.supersedes, *filter(None, [entry.superseded_by])]),
         looked=looked,
-        done=member(request, "done", 20),
-        seq=number(request, "seq"),
+        done=visit.member("done", 20),
+        seq=visit.number("seq"),
     )
 
 
-def edited(request: Request, form: dict[str, str]) -> Response:
+def edited(visit: Visit, form: dict[str, str]) -> Response:
     """Save the form, if the entry has not changed since the form was made."""
-    group = group_of(request)
-    home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
+    id_, version = form.get("id", ""), form.get("version", "")
     if not version:
         raise Invalid("version is missing: load the page again")
     content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
@@ -66,13 +63,12 @@ def edited(request: Request, form: dict[str, str]) -> Response:
         expected_version=version,
     )
     try:
-        _, seq = home.ask(group, asked)
+        _, seq = visit.ask(asked)
     except Conflict as error:  # the form for the next save is based on the entry as it is now
-        now = home.read(group, made(GetMemory, id_))
+        now = visit.read(made(GetMemory, id_))
         lines = compared(now.content.splitlines(), content.splitlines()) or []
-        return page(
+        return visit.page(
             "conflict.html",
-            shown_of(request),
             code=409,
             is_note=False,
             entry=now,
@@ -80,29 +76,26 @@ def edited(request: Request, form: dict[str, str]) -> Response:
             why=str(error),
             lines=lines,
         )
-    return go(href("g", group, "entry", id=id_, done="edited", seq=seq))
+    return go(href("g", visit.group, "entry", id=id_, done="edited", seq=seq))
 
 
-def changed(request: Request, form: dict[str, str]) -> Response:
+def changed(visit: Visit, form: dict[str, str]) -> Response:
     """Pin or unpin an entry, or remove its expiry, if it has not changed since it was shown."""
-    group = group_of(request)
     action, id_, version = action_in(form, _ACTIONS), form.get("id", ""), form.get("version", "")
     if not version:
         raise Invalid("version is missing: load the page again")
-    _, seq = home_of(request).ask(group, made(EditMemory, id_, expected_version=version, **_ACTIONS[action]))
-    return go(href("g", group, "entry", id=id_, done=action, seq=seq))
+    _, seq = visit.ask(made(EditMemory, id_, expected_version=version, **_ACTIONS[action]))
+    return go(href("g", visit.group, "entry", id=id_, done=action, seq=seq))
 
 
-def forgotten(request: Request, form: dict[str, str]) -> Response:
+def forgotten(visit: Visit, form: dict[str, str]) -> Response:
     """Show what would be forgotten, and forget it if that is confirmed."""
-    group = group_of(request)
-    home, id_ = home_of(request), form.get("id", "")
-    told = _forgettable(home, group, id_)
+    id_ = form.get("id", "")
+    told = _forgettable(visit, id_)
     is_meant = form.get("confirm") == id_ and bool(id_)
-    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant))
-    return page(
+    result, _ = visit.ask(made(Forget, id=id_, dry_run=not is_meant))
+    return visit.page(
         "forget.html",
-        shown_of(request),
         id=id_,
         told=told,
         result=result,
@@ -111,22 +104,22 @@ def forgotten(request: Request, form: dict[str, str]) -> Response:
     )
 
 
-def texts_of(home: Home, group: str, ids: Iterable[str]) -> dict[str, str]:
+def texts_of(visit: Visit, ids: Iterable[str]) -> dict[str, str]:
     """Return id -> title or text of the entries and notes that exist."""
     texts: dict[str, str] = {}
     for id_ in dict.fromkeys(ids):
         with contextlib.suppress(RequestFailed):
-            entry = home.read(group, made(GetMemory, id_))
+            entry = visit.read(made(GetMemory, id_))
             texts[id_] = entry.title or entry.name or entry.content
     return texts
 
 
-def _forgettable(home: Home, group: str, id_: str) -> list[str]:
+def _forgettable(visit: Visit, id_: str) -> list[str]:
     """Return the lines of the entry or of the change that an id names."""
     with contextlib.suppress(RequestFailed, HostNotFound):
         if id_.isdigit():
-            return [text for sign, text in difference_of(home, int(id_)).lines if sign in "+-" and text.strip()]
-        entry = home.read(group, made(GetMemory, id_))
+            return [text for sign, text in difference_of(visit.home, int(id_)).lines if sign in "+-" and text.strip()]
+        entry = visit.read(made(GetMemory, id_))
         return [*filter(None, [entry.title]), *entry.content.splitlines()]
     return []
 
@@ -139,43 +132,43 @@ def id_of(group: str, note: str) -> str:
     return next(iter(notes_of(group, note.encode())), "")
 
 
-def note_in(home: Home, group: str, id_: str) -> str | None:
+def note_in(visit: Visit, id_: str) -> str | None:
     """Return the text of a signed note in MEMORY.md by its id, or None if it is not there."""
-    memory = (home.read(group, ReadGroupFiles()).memory or "").encode()
-    found = notes_of(group, memory).get(id_)
+    memory = (visit.read(ReadGroupFiles()).memory or "").encode()
+    found = notes_of(visit.group, memory).get(id_)
     return None if found is None or not found.author else memory[slice(*found.span)].decode()
 
 
-def note_edited(request: Request, form: dict[str, str]) -> Response:
+def note_edited(visit: Visit, form: dict[str, str]) -> Response:
     """Edit, pin or unpin a note, if it has not changed since the form was made."""
-    group, action = group_of(request), form.get("action", "edited")
+    action = form.get("action", "edited")
     wanted = _ACTIONS.get(action, {"content": form.get("content", "").strip("\n")})
     try:
-        edited, seq = home_of(request).ask(group, made(EditNote, form.get("id", ""), **wanted))
+        edited, seq = visit.ask(made(EditNote, form.get("id", ""), **wanted))
     except Conflict:
-        change = _change_of(home_of(request), group, _lines(form.get("was", "")))
+        change = _change_of(visit, _lines(form.get("was", "")))
         if action in _ACTIONS or change is None:
             raise
-        return _note_conflict(request, form, change)
-    return go(href("g", group, "entry", id=edited.id, done=action, seq=seq))
+        return _note_conflict(visit, form, change)
+    return go(href("g", visit.group, "entry", id=edited.id, done=action, seq=seq))
 
 
-def _change_of(home: Home, group: str, was: Collection[str]) -> Difference | None:
+def _change_of(visit: Visit, was: Collection[str]) -> Difference | None:
     """Return the newest change that removed a line of a note, or None if it is older, or not recorded yet."""
-    for line in look_back(home.journal, LogFilter(group, file=f"groups/{group}/{MEMORY}")).lines:
-        change = difference_of(home, line.seq)
+    wanted = LogFilter(visit.group, file=f"groups/{visit.group}/{MEMORY}")
+    for line in look_back(visit.home.journal, wanted).lines:
+        change = difference_of(visit.home, line.seq)
         if any(sign == "-" and _bare(text) in was for sign, text in change.lines):
             return change
     return None
 
 
-def _note_conflict(request: Request, form: dict[str, str], change: Difference) -> Response:
+def _note_conflict(visit: Visit, form: dict[str, str], change: Difference) -> Response:
     """Show the note that replaced it next to the requested change, so that the user can apply it there."""
-    group = group_of(request)
-    book = parse_notes(home_of(request).read(group, ReadGroupFiles()).memory or "")
+    book = parse_notes(visit.read(ReadGroupFiles()).memory or "")
     added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}
     found: list[dict[str, Any]] = [
-        {"id": id_of(group, book.notes[place]), "content": note.content}
+        {"id": id_of(visit.group, book.notes[place]), "content": note.content}
         for place in book.places
         if (note := book.signed(place)) is not None and added & _lines(note.content)
     ]
@@ -183,7 +176,7 @@ def _note_conflict(request: Request, form: dict[str, str], change: Difference) -
     if len(found) == 1:  # else it was removed, or several notes may have replaced it
         now = found[0]
         lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
-    return page("conflict.html", shown_of(request), code=409, is_note=True, entry=now, form=form, lines=lines)
+    return visit.page("conflict.html", code=409, is_note=True, entry=now, form=form, lines=lines)
 
 
 def _lines(text: str) -> set[str]:
@@ -194,10 +187,10 @@ def _bare(line: str) -> str:
     return line.strip().removeprefix("- ")
 
 
-def blame(request: Request) -> Response:
+def blame(visit: Visit) -> Response:
     """Show the authors of MEMORY.md, or of the entry with an id."""
-    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200)
-    file = MEMORY if id_ is None else home.read(group, made(GetMemory, id_)).file
-    file = file if file.startswith("groups/") else f"groups/{group}/{file}"
-    back = href("g", group, "memory", kind="notes") if id_ is None else href("g", group, "entry", id=id_)
-    return page("blame.html", shown_of(request), of=id_ or MEMORY, back=back, file=file, blamed=blamed_in(home, file))
+    id_ = visit.member("id", 200)
+    file = MEMORY if id_ is None else visit.read(made(GetMemory, id_)).file
+    file = file if file.startswith("groups/") else f"groups/{visit.group}/{file}"
+    back = href("g", visit.group, "memory", kind="notes") if id_ is None else href("g", visit.group, "entry", id=id_)
+    return visit.page("blame.html", of=id_ or MEMORY, back=back, file=file, blamed=blamed_in(visit.home, file))

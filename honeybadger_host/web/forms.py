@@ -3,50 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from honeybadger_agent.wire import Request as Asked
+from honeybadger_agent.wire import Result
 from honeybadger_host.web.asking import Home, Invalid, NotFound
 from honeybadger_host.web.guards import MAX_BODY_BYTES
-from honeybadger_host.web.rendering import Shown
+from honeybadger_host.web.rendering import Shown, page
 
+ResultT = TypeVar("ResultT", bound=Result)
 PER_PAGE: Final = 50  # rows of a table on one page
 
 
-def home_of(request: Request) -> Home:
+class Visit(NamedTuple):
+    """A request of a browser for a page, or for a change.
+
+    Args:
+        group: the group in the address, which exists; empty: the address names none.
+        path: the members of the address's path.
+        query: the members of its query.
+    """
+
+    home: Home
+    group: str
+    path: Mapping[str, Any]
+    query: QueryParams
+
+    def read(self, asked: Asked[ResultT], *, session: str = "main") -> ResultT:
+        """Return the host's answer to a question about the group. Raises as `Home.ask`."""
+        return self.home.ask(self.group, asked, session=session)[0]
+
+    def ask(self, asked: Asked[ResultT], *, session: str = "main") -> tuple[ResultT, int | None]:
+        """Return the host's answer about the group, and the number of the change. Raises as `Home.ask`."""
+        return self.home.ask(self.group, asked, session=session)
+
+    def page(self, name: str, *, code: int = 200, **values: Any) -> Response:
+        """Return a page made from a template."""
+        return page(name, Shown(self.group or None, self.home.may_write), code=code, **values)
+
+    def member(self, name: str, most: int = 4096) -> str | None:
+        """Return a member of the query, or None if it is empty. Raises Invalid."""
+        value = self.query.get(name, "").strip()
+        if len(value) > most:
+            raise Invalid(f"{name} has {len(value)} characters, the limit is {most}")
+        return value or None
+
+    def number(self, name: str) -> int:
+        """Return a number in the query, 0 where it is missing. Raises Invalid."""
+        return checked_number(self.query.get(name) or "0", name)
+
+
+def _visit(request: Request) -> Visit:
+    """Return a request with its group checked. Raises NotFound."""
     home: Home = request.app.state.home
-    return home
-
-
-def group_of(request: Request) -> str:
-    """Return the group in an address. Raises NotFound."""
-    group = str(request.path_params["group"])
-    if not home_of(request).has_group(group):
+    group = str(request.path_params.get("group", ""))
+    if "group" in request.path_params and not home.has_group(group):
         raise NotFound(f"there is no group {group[:64]!r}")
-    return group
-
-
-def shown_of(request: Request) -> Shown:
-    """Return the values that every page shows."""
-    home, group = home_of(request), str(request.path_params.get("group", ""))
-    return Shown(group if home.has_group(group) else None, home.may_write)
-
-
-def member(request: Request, name: str, most: int = 4096) -> str | None:
-    """Return a member of an address, or None if it is empty. Raises Invalid."""
-    value = request.query_params.get(name, "").strip()
-    if len(value) > most:
-        raise Invalid(f"{name} has {len(value)} characters, the limit is {most}")
-    return value or None
-
-
-def number(request: Request, name: str) -> int:
-    """Return a number in an address, 0 where it is missing. Raises Invalid."""
-    return checked_number(request.query_params.get(name) or "0", name)
+    return Visit(home, group, request.path_params, request.query_params)
 
 
 def checked_number(text: str, name: str) -> int:
@@ -78,11 +97,17 @@ async def _form_of(request: Request) -> dict[str, str]:
     return typed
 
 
-def posted(change: Callable[[Request, dict[str, str]], Response]) -> Callable[[Request], Awaitable[Response]]:
+def shown(show: Callable[[Visit], Response]) -> Callable[[Request], Response]:
+    """Return an endpoint that shows a page."""
+    return lambda request: show(_visit(request))
+
+
+def posted(change: Callable[[Visit, dict[str, str]], Response]) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that reads a form and passes its members to `change` on a thread."""
 
     async def answer(request: Request) -> Response:
-        return await run_in_threadpool(change, request, await _form_of(request))
+        form = await _form_of(request)
+        return await run_in_threadpool(lambda: change(_visit(request), form))
 
     return answer
 

@@ -7,35 +7,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from honeybadger_host.errors import NotFound
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
 from honeybadger_host.web.asking import HostDown
-from honeybadger_host.web.forms import PER_PAGE, action_in, go, home_of, member, number, shown_of
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
+from honeybadger_host.web.rendering import href
 
 _ACTIONS: Final = ("retry", "drop")
 
 
-def health(request: Request) -> Response:
-    home, offset = home_of(request), number(request, "offset")
-    status = home.status()
+def health(visit: Visit) -> Response:
+    offset, status = visit.number("offset"), visit.home.status()
     if not status:
         raise HostDown
-    names = dead_names(home.path)
-    return page(
+    names = dead_names(visit.home.path)
+    return visit.page(
         "health.html",
-        shown_of(request),
         status=status,
         wrong=[fault.message for fault in faults_in(status)],
-        dead=[*letters(home.path, names[offset : offset + PER_PAGE])],
+        dead=[*letters(visit.home.path, names[offset : offset + PER_PAGE])],
         dead_total=len(names),
         offset=offset,
         per_page=PER_PAGE,
-        done=member(request, "done", 20),
+        done=visit.member("done", 20),
     )
 
 
@@ -46,20 +43,20 @@ def letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
             yield find_dead(home, name)
 
 
-def acted(request: Request, form: dict[str, str]) -> Response:
-    home, action = home_of(request), action_in(form, _ACTIONS)
-    letter = find_dead(home.path, form.get("name", ""))
+def acted(visit: Visit, form: dict[str, str]) -> Response:
+    home, action = visit.home.path, action_in(form, _ACTIONS)
+    letter = find_dead(home, form.get("name", ""))
     if action == "retry":
-        retry_dead(home.path, letter)
+        retry_dead(home, letter)
     else:
         drop_dead(letter)
     return go(href("health", done=action))
 
 
-def doctor(request: Request) -> Response:
+def doctor(visit: Visit) -> Response:
     """Run the doctor. It reads the whole journal; only the caller waits."""
     from honeybadger_host.ops.doctor import examine
 
     levels = ("problem", "warning", "ok")
-    findings = sorted(examine(home_of(request).path), key=lambda finding: levels.index(finding.level))
-    return page("doctor.html", shown_of(request), findings=findings)
+    findings = sorted(examine(visit.home.path), key=lambda finding: levels.index(finding.level))
+    return visit.page("doctor.html", findings=findings)

@@ -10,7 +10,6 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from honeybadger_agent.wire import (
@@ -31,10 +30,10 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.edited_notes import recorded
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.search.notes import NOTE_ID
-from honeybadger_host.web.asking import Home, Invalid, RequestFailed, made
+from honeybadger_host.web.asking import Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
-from honeybadger_host.web.forms import PER_PAGE, action_in, go, group_of, home_of, member, number, shown_of
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
+from honeybadger_host.web.rendering import href
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
 _BULK: Final = ("archive", "pin", "unpin")
@@ -100,20 +99,18 @@ class _Rows(NamedTuple):
     is_complete: bool = True
 
 
-def memory(request: Request) -> Response:
-    home, group, wanted = home_of(request), group_of(request), _wanted(request)
-    files = home.read(group, ReadGroupFiles())
+def memory(visit: Visit) -> Response:
+    wanted, files = _wanted(visit), visit.read(ReadGroupFiles())
     text = files.memory or ""
-    book = parse_notes(text, recorded(home.journal, f"groups/{group}/{MEMORY}", text))
+    book = parse_notes(text, recorded(visit.home.journal, f"groups/{visit.group}/{MEMORY}", text))
     if wanted.query is None and wanted.kind != "archived":
-        found = _listed(home, group, book, wanted)
+        found = _listed(visit, book, wanted)
     else:
-        found = _searched(home, group, book, wanted)
-    categories = home.read(group, ListMemoryCategories()).categories
+        found = _searched(visit, book, wanted)
+    categories = visit.read(ListMemoryCategories()).categories
     sections = {note.section for place in book.places if (note := book.signed(place)) is not None}
-    return page(
+    return visit.page(
         "memory.html",
-        shown_of(request),
         found=found,
         wanted=wanted,
         kinds=_KINDS,
@@ -122,21 +119,25 @@ def memory(request: Request) -> Response:
         before=wanted.notes + wanted.entries,
         files=files,
         problems=files.problems,
-        removed=[edit for edit in removed_unread(home.path, home.journal, time.time()) if edit.group == group],
+        removed=[
+            edit
+            for edit in removed_unread(visit.home.path, visit.home.journal, time.time())
+            if edit.group == visit.group
+        ],
         unread_of=unread_of,
-        **_told(request),
+        **_told(visit),
     )
 
 
-def _wanted(request: Request) -> _Wanted:
-    kind = member(request, "kind", 20) or "all"
+def _wanted(visit: Visit) -> _Wanted:
+    kind = visit.member("kind", 20) or "all"
     if kind not in _KINDS:
         raise Invalid(f"kind {kind!r} is none of {', '.join(_KINDS)}")
-    words = (member(request, "query"), member(request, "author", 80), member(request, "place", 200))
-    return _Wanted(kind, *words, number(request, "notes"), number(request, "entries"))
+    words = (visit.member("query"), visit.member("author", 80), visit.member("place", 200))
+    return _Wanted(kind, *words, visit.number("notes"), visit.number("entries"))
 
 
-def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
+def _listed(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
     """Return one page of notes and entries together, newest first."""
     notes = [] if wanted.kind == "entries" else [*_places_of(book, wanted)]
     entries: Sequence[EntryRow] = ()
@@ -151,10 +152,10 @@ def _listed(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
                 limit=PER_PAGE,
                 offset=wanted.entries,
             )
-            found = home.read(group, asked)
+            found = visit.read(asked)
             entries, is_complete = found.entries, found.is_complete
             total += found.total
-    of_notes = _dated(_note(group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
+    of_notes = _dated(_note(visit.group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
     both = merge(of_notes, _dated(map(_entry, entries)), key=lambda dated: dated[0], reverse=True)
     rows = [row for _, row in islice(both, PER_PAGE)]
     shown = Counter(row.kind for row in rows)
@@ -205,7 +206,7 @@ def _entry(row: EntryRow) -> Remembered:
     )
 
 
-def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
+def _searched(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
     """Return the best hits among notes and entries, or the newest archived ones."""
     is_archived = wanted.kind == "archived"
     scopes = {"notes": ("notes",), "entries": ("entries",)}.get(wanted.kind, ("notes", "entries"))
@@ -213,7 +214,7 @@ def _searched(home: Home, group: str, book: NoteBook, wanted: _Wanted) -> _Rows:
     is_complete = True
     for scope in scopes:
         asked = made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=PER_PAGE)
-        found = home.read(group, asked)
+        found = visit.read(asked)
         hits += (hit for hit in found.hits if hit.kind in ("note", "entry"))
         is_complete = is_complete and found.is_complete
     by_points = wanted.query is not None
@@ -249,12 +250,12 @@ def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
     )
 
 
-def _told(request: Request) -> dict[str, Any]:
+def _told(visit: Visit) -> dict[str, Any]:
     """Return the outcome of a bulk action, which is in the address."""
-    refused = Counter(code for code in request.query_params.getlist("refused") if code in _WHY_NOT)
+    refused = Counter(code for code in visit.query.getlist("refused") if code in _WHY_NOT)
     why_not = [(count, _WHY_NOT[code]) for code, count in sorted(refused.items())]
-    seqs = [seq for seq in (member(request, "seqs", 2000) or "").split(",") if seq.isdigit()]
-    return {"done": member(request, "done", 20), "seqs": seqs, "why_not": why_not}
+    seqs = [seq for seq in (visit.member("seqs", 2000) or "").split(",") if seq.isdigit()]
+    return {"done": visit.member("done", 20), "seqs": seqs, "why_not": why_not}
 
 
 _WHY_NOT: Final = {
@@ -265,9 +266,8 @@ _WHY_NOT: Final = {
 }
 
 
-def acted(request: Request, form: dict[str, str]) -> Response:
+def acted(visit: Visit, form: dict[str, str]) -> Response:
     """Archive, pin or unpin the chosen notes and entries, each with its own request."""
-    home, group, wanted = home_of(request), group_of(request), _wanted(request)
     action = action_in(form, _BULK)
     chosen = [value for name, value in form.items() if name.startswith("chosen-")]
     if not chosen:
@@ -280,7 +280,7 @@ def acted(request: Request, form: dict[str, str]) -> Response:
             if action != "archive":
                 kind: type[Asked[Any]] = EditNote if id_.startswith(NOTE_ID) else EditMemory
                 asked = made(kind, id_, pinned=action == "pin")
-            _, seq = home.ask(group, asked)
+            _, seq = visit.ask(asked)
         except RequestFailed as error:
             if error.code not in _WHY_NOT:
                 raise
@@ -288,4 +288,4 @@ def acted(request: Request, form: dict[str, str]) -> Response:
             continue
         seqs += () if seq is None else (seq,)
     told = ",".join(map(str, seqs))
-    return go(href("g", group, "memory", **wanted.filters, done=action, seqs=told, refused=refused))
+    return go(href("g", visit.group, "memory", **_wanted(visit).filters, done=action, seqs=told, refused=refused))

@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from honeybadger_agent.wire import ListGroups, ListTasks
-from honeybadger_agent.wire.proposals import UNDECIDED
+from honeybadger_agent.wire import UNDECIDED, ListGroups, ListTasks
 from honeybadger_agent.wording import count_of
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import groups_in
@@ -18,9 +16,9 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.web.asking import Home, made
-from honeybadger_host.web.forms import PER_PAGE, home_of, member, number, shown_of
+from honeybadger_host.web.forms import PER_PAGE, Visit
 from honeybadger_host.web.health import letters
-from honeybadger_host.web.rendering import FEW, href, page
+from honeybadger_host.web.rendering import FEW, href
 from honeybadger_host.web.review import gist_of_operation
 
 _NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
@@ -75,7 +73,7 @@ def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:
     for group in groups:
         if not any((home.path / "groups" / group / "tasks").glob("*.json")):
             continue
-        for task in home.read(group, ListTasks()).tasks:
+        for task in home.ask(group, ListTasks())[0].tasks:
             if task.state in ("failed", "missed"):
                 text = f"{task.name}: {task.why}" if task.why else task.name
                 address = href("g", group, "tasks", task.id)
@@ -107,14 +105,13 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
             yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 
-def groups(request: Request) -> Response:
-    home, named, offset = home_of(request), member(request, "named", 64), number(request, "offset")
-    found = home.read(home.any_group(), made(ListGroups, named=named, limit=PER_PAGE, offset=offset))
+def groups(visit: Visit) -> Response:
+    home, named, offset = visit.home, visit.member("named", 64), visit.number("offset")
+    found, _ = home.ask(home.any_group(), made(ListGroups, named=named, limit=PER_PAGE, offset=offset))
     status = home.status()
     is_first = named is None and not offset
-    return page(
+    return visit.page(
         "groups.html",
-        shown_of(request),
         needs=needs_of(home, status) if is_first else [],
         is_first=is_first,
         under_way=status.get("turns", {}).get("under_way", []),

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from honeybadger_agent.wire import DecideProposal, ListProposals, ProposalRow
-from honeybadger_agent.wire.proposals import UNDECIDED, changed_lines, is_copied
+from honeybadger_agent.wire import UNDECIDED, DecideProposal, ListProposals, ProposalRow, changed_lines, is_copied
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
-from honeybadger_host.web.asking import Home, Invalid, made
+from honeybadger_host.web.asking import Invalid, made
 from honeybadger_host.web.entries import texts_of
-from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, number, shown_of
-from honeybadger_host.web.rendering import FEW, compared, first_words, href, page
+from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
+from honeybadger_host.web.rendering import FEW, compared, first_words, href
 
 
-def review(request: Request) -> Response:
-    group, offset, every = group_of(request), number(request, "offset"), member(request, "every") == "1"
-    found = home_of(request).read(group, made(ListProposals, every=every, limit=offset + PER_PAGE))
-    return page(
+def review(visit: Visit) -> Response:
+    offset, every = visit.number("offset"), visit.member("every") == "1"
+    found = visit.read(made(ListProposals, every=every, limit=offset + PER_PAGE))
+    return visit.page(
         "review.html",
-        shown_of(request),
-        rows=[(row, _gist(home_of(request), group, row)) for row in found.proposals[offset:]],
+        rows=[(row, _gist(visit, row)) for row in found.proposals[offset:]],
         total=len(found.proposals) + found.left_out,
         every=every,
         offset=offset,
@@ -34,11 +31,11 @@ def review(request: Request) -> Response:
     )
 
 
-def _gist(home: Home, group: str, row: ProposalRow) -> list[str]:
+def _gist(visit: Visit, row: ProposalRow) -> list[str]:
     """Return the first undecided operations of a proposal in words, or else its first operations."""
     try:
-        data = read_whole(home.path / row.file)
-        operations = () if data is None else proposal_in(data, group, row.id).operations
+        data = read_whole(visit.home.path / row.file)
+        operations = () if data is None else proposal_in(data, visit.group, row.id).operations
     except (ValueError, WorldFailed):  # the row shows the error
         return []
     undecided = [one for one in operations if one.state in UNDECIDED]
@@ -51,38 +48,36 @@ def gist_of_operation(operation: Operation) -> str:
     return first_words(words) if operation.op == "write" else f"{operation.op.replace('_', ' ')}: {first_words(words)}"
 
 
-def proposal(request: Request) -> Response:
-    group = group_of(request)
-    row = _read(request, group, str(request.path_params["proposal"]))
-    offset = number(request, "offset")
+def proposal(visit: Visit) -> Response:
+    row = _read(visit)
+    offset = visit.number("offset")
     operations = row.operations[offset : offset + PER_PAGE]
-    return page(
+    return visit.page(
         "proposal.html",
-        shown_of(request),
         row=row,
         operations=[(operation, _lines(operation, row.before)) for operation in operations],
         undecided=UNDECIDED,
-        texts=_texts(request, group, row),
+        texts=_texts(visit, row),
         total=len(row.operations),
         copied=sum(map(is_copied, row.operations)),
         retired=sum(operation["op"] == "retire" for operation in row.operations),
         offset=offset,
         per_page=PER_PAGE,
-        done=member(request, "done", 20),
-        seq=number(request, "seq"),
-        kept=number(request, "kept"),
+        done=visit.member("done", 20),
+        seq=visit.number("seq"),
+        kept=visit.number("kept"),
     )
 
 
-def _texts(request: Request, group: str, row: ProposalRow) -> dict[str, str]:
+def _texts(visit: Visit, row: ProposalRow) -> dict[str, str]:
     """Return id -> text of the sources of the operations."""
     sources = [source for operation in row.operations for source in operation.get("sources", ())]
     missing = [source for source in sources if source not in row.before][:PER_PAGE]
-    return {**texts_of(home_of(request), group, missing), **row.before}
+    return {**texts_of(visit, missing), **row.before}
 
 
-def _read(request: Request, group: str, name: str) -> ProposalRow:
-    return home_of(request).read(group, made(ListProposals, proposal=name)).proposals[0]
+def _read(visit: Visit) -> ProposalRow:
+    return visit.read(made(ListProposals, proposal=str(visit.path["proposal"]))).proposals[0]
 
 
 def _lines(operation: Mapping[str, Any], before: Mapping[str, str]) -> Sequence[tuple[str, str]]:
@@ -92,10 +87,9 @@ def _lines(operation: Mapping[str, Any], before: Mapping[str, str]) -> Sequence[
     return [*(("-", line) for line in old), *(("+", line) for line in new)] if lines is None else lines
 
 
-def decided(request: Request, form: dict[str, str]) -> Response:
+def decided(visit: Visit, form: dict[str, str]) -> Response:
     """Decide about one operation or about all copies, or undo the whole proposal."""
-    group = group_of(request)
-    name, decision = str(request.path_params["proposal"]), form.get("decision", "")
+    name, decision = str(visit.path["proposal"]), form.get("decision", "")
     numbers: list[int] | None = None
     result: str | None = None
     match decision:
@@ -103,7 +97,7 @@ def decided(request: Request, form: dict[str, str]) -> Response:
             numbers = [checked_number(form.get("operation", ""), "operation")]
             result = form.get("result", "") if decision == "edit" else None
         case "copied":
-            row = _read(request, group, name)
+            row = _read(visit)
             numbers = [operation["n"] for operation in row.operations if is_copied(operation)]
             if not numbers:
                 raise Invalid("nothing waits in it that passes every gate and is a copy")
@@ -113,5 +107,5 @@ def decided(request: Request, form: dict[str, str]) -> Response:
             raise Invalid("that is not a decision: load the page again")
     is_accepted = decision in ("edit", "copied")
     asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
-    decided, seq = home_of(request).ask(group, asked)
-    return go(href("g", group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))
+    decided, seq = visit.ask(asked)
+    return go(href("g", visit.group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))

@@ -10,7 +10,6 @@ from typing import Final
 import anyio
 import orjson
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response
 
 from honeybadger_agent.exchange import StreamTail
@@ -27,33 +26,31 @@ from honeybadger_agent.wire import (
     parse_members,
     parse_request,
 )
-from honeybadger_host.web.asking import Home, Invalid, made, session_named
-from honeybadger_host.web.forms import PER_PAGE, checked_number, go, group_of, home_of, member, shown_of
-from honeybadger_host.web.rendering import href, page, shown_markdown
+from honeybadger_host.web.asking import Invalid, made, session_named
+from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
+from honeybadger_host.web.rendering import href, shown_markdown
 from honeybadger_host.web.timeline import event, stream
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
 
 
-def talk(request: Request) -> Response:
-    home, group = home_of(request), group_of(request)
-    session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
+def talk(visit: Visit) -> Response:
+    session, turn = session_named(visit.member("session", 100) or "main"), visit.member("turn", 100)
     # The state first: the history that is read after it has every answered turn.
-    sent = _Sent("none") if turn is None else _look_at(home, group, turn)
-    history = home.read(group, made(GetHistory, 0, PER_PAGE), session=session)
-    return page(
+    sent = _Sent("none") if turn is None else _look_at(visit, turn)
+    history = visit.read(made(GetHistory, 0, PER_PAGE), session=session)
+    return visit.page(
         "talk.html",
-        shown_of(request),
         session=session,
-        agent=member(request, "agent", 64),
-        agents=home.agents(),
-        sessions=home.sessions(group),
+        agent=visit.member("agent", 64),
+        agents=visit.home.agents(),
+        sessions=visit.home.sessions(visit.group),
         turns=history.messages,
         most_turns=PER_PAGE,
-        messages=home.read(group, made(GetMessages)).messages,
+        messages=visit.read(made(GetMessages)).messages,
         turn=turn,
         sent=sent,
-        done=member(request, "done", 20),
+        done=visit.member("done", 20),
     )
 
 
@@ -77,8 +74,8 @@ class _Sent:
     chat: Chat | None = None
 
 
-def _look_at(home: Home, group: str, turn: str) -> _Sent:
-    mailbox = home.mailbox(group)
+def _look_at(visit: Visit, turn: str) -> _Sent:
+    mailbox = visit.home.mailbox(visit.group)
     data = mailbox.waiting(_checked(turn), TURNS)  # before the reply: it is removed after the reply is written
     reply = _reply(mailbox, turn)
     if reply is not None:
@@ -100,18 +97,17 @@ def _checked(turn: str) -> str:
         raise Invalid(str(error)) from None
 
 
-def said(request: Request, form: dict[str, str]) -> Response:
-    group = group_of(request)
+def said(visit: Visit, form: dict[str, str]) -> Response:
     session, agent = session_named(form.get("session", "main")), form.get("agent") or None
     asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
-    turn = home_of(request).say(group, asked, session=session)
-    return go(href("g", group, "talk", session=session, agent=agent, turn=turn))
+    turn = visit.home.say(visit.group, asked, session=session)
+    return go(href("g", visit.group, "talk", session=session, agent=agent, turn=turn))
 
 
-async def answer(request: Request) -> Response:
+def answer(visit: Visit) -> Response:
     """Stream the answer to a message while it is written."""
-    home, group, turn = home_of(request), group_of(request), _checked(member(request, "turn", 100) or "")
-    return stream(_written(home.mailbox(group), turn))
+    turn = _checked(visit.member("turn", 100) or "")
+    return stream(_written(visit.home.mailbox(visit.group), turn))
 
 
 async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
@@ -136,16 +132,14 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
             await anyio.sleep(_LOOK_SECONDS)
 
 
-def stopped(request: Request, form: dict[str, str]) -> Response:
-    group = group_of(request)
+def stopped(visit: Visit, form: dict[str, str]) -> Response:
     session, turn = session_named(form.get("session", "main")), form.get("turn", "")
-    home_of(request).ask(group, made(StopTurn, turn=turn), session=session)
-    return go("/" if form.get("from") == "home" else href("g", group, "talk", session=session, turn=turn))
+    visit.ask(made(StopTurn, turn=turn), session=session)
+    return go("/" if form.get("from") == "home" else href("g", visit.group, "talk", session=session, turn=turn))
 
 
-def told(request: Request, form: dict[str, str]) -> Response:
-    group = group_of(request)
+def told(visit: Visit, form: dict[str, str]) -> Response:
     session, turn = session_named(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
     asked = made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn)
-    home_of(request).ask(group, asked, session=session)
-    return go(href("g", group, "talk", session=session, done="feedback"))
+    visit.ask(asked, session=session)
+    return go(href("g", visit.group, "talk", session=session, done="feedback"))

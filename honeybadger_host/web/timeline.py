@@ -8,7 +8,6 @@ from typing import Final
 import anyio
 import orjson
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
@@ -16,48 +15,47 @@ from honeybadger_agent.wire import Rewind, Undo
 from honeybadger_host.files.home import is_served
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.web.asking import Home, NotFound, made
-from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, number, shown_of
+from honeybadger_host.web.forms import Visit, checked_number, go
 from honeybadger_host.web.looking_back import difference_of, look_back, newest_seq
-from honeybadger_host.web.rendering import Shown, href, page
+from honeybadger_host.web.rendering import href
 
 _KINDS: Final = sorted(CHANGE_KINDS)
 _LOOK_SECONDS: Final = 1.0  # between two looks for changes
 
 
-def timeline(request: Request) -> Response:
-    home = home_of(request)
-    group = group_of(request) if "group" in request.path_params else None
-    wanted = {name: member(request, name, 500) for name in ("by", "kind", "file")}
-    before = number(request, "before") or None
-    looked = look_back(home.journal, LogFilter(group, wanted["by"], wanted["kind"], file=wanted["file"], before=before))
+def timeline(visit: Visit) -> Response:
+    group = visit.group or None
+    wanted = {name: visit.member(name, 500) for name in ("by", "kind", "file")}
+    before = visit.number("before") or None
+    looked = look_back(
+        visit.home.journal, LogFilter(group, wanted["by"], wanted["kind"], file=wanted["file"], before=before)
+    )
     parts = ("g", group, "timeline") if group else ("timeline",)
-    return page(
+    return visit.page(
         "timeline.html",
-        shown_of(request),
         looked=looked,
         wanted=wanted,
         kinds=_KINDS,
         is_newest=before is None,
-        newest=newest_seq(home.journal),
+        newest=newest_seq(visit.home.journal),
         address=href(*parts),
         current=href(*parts, **wanted),
         further=href(*parts, **wanted, before=looked.down_to),
-        done=member(request, "done", 20),
-        seq=number(request, "seq"),
+        done=visit.member("done", 20),
+        seq=visit.number("seq"),
     )
 
 
-def change(request: Request) -> Response:
-    home = home_of(request)
-    difference = difference_of(home, checked_number(str(request.path_params["seq"]), "seq"))
+def change(visit: Visit) -> Response:
+    difference = difference_of(visit.home, checked_number(str(visit.path["seq"]), "seq"))
     group = difference.row.group
-    shown = Shown(group if home.has_group(group) else None, home.may_write)
-    return page("change.html", shown, difference=difference, line=difference.row)
+    of_group = visit._replace(group=group if visit.home.has_group(group) else "")
+    return of_group.page("change.html", difference=difference, line=difference.row)
 
 
-def undone(request: Request, form: dict[str, str]) -> Response:
+def undone(visit: Visit, form: dict[str, str]) -> Response:
     """Undo one or more changes, newest first; their numbers are separated by commas."""
-    home = home_of(request)
+    home = visit.home
     seqs = sorted((checked_number(seq, "seq") for seq in form.get("seq", "").split(",")), reverse=True)
     done: int | None = None
     group = ""
@@ -70,15 +68,14 @@ def undone(request: Request, form: dict[str, str]) -> Response:
     return go(href("change", str(done)) if done is not None else href("timeline"))
 
 
-def rewound(request: Request, form: dict[str, str]) -> Response:
+def rewound(visit: Visit, form: dict[str, str]) -> Response:
     """Show what a rewind would change, and do it when that is confirmed."""
-    group = group_of(request)
     to = form.get("to", "").strip()
     if not to:
         raise NotFound("say to which change or time")
     is_meant = form.get("confirm") == "yes"
-    result, seq = home_of(request).ask(group, made(Rewind, to, dry_run=not is_meant or None))
-    return page("rewind.html", shown_of(request), result=result, is_done=is_meant, seq=seq)
+    result, seq = visit.ask(made(Rewind, to, dry_run=not is_meant or None))
+    return visit.page("rewind.html", result=result, is_done=is_meant, seq=seq)
 
 
 def stream(events: AsyncIterator[bytes]) -> Response:
@@ -91,8 +88,8 @@ def event(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(data))
 
 
-async def events(request: Request) -> Response:
-    return stream(_news(home_of(request), number(request, "after")))
+def events(visit: Visit) -> Response:
+    return stream(_news(visit.home, visit.number("after")))
 
 
 async def _news(home: Home, after: int) -> AsyncIterator[bytes]:
