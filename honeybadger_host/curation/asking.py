@@ -18,7 +18,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
-import anyio
 import anyio.to_thread
 import orjson
 import structlog

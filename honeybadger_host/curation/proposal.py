@@ -14,8 +14,7 @@ from pydantic import ConfigDict, Field, PlainSerializer, StringConstraints, mode
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_agent.wire import Category, FoundId, Session, Title
-from honeybadger_agent.wire.refusals import shaped
+from honeybadger_agent.wire import Category, FoundId, Session, Title, shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entries.entry import show_time
 

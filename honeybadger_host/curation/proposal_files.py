@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from honeybadger_agent.wire import Refusal
-from honeybadger_agent.wire.proposals import UNDECIDED
+from honeybadger_agent.wire import UNDECIDED, Refusal
 from honeybadger_host.curation.proposal import (
     Operation,
     OperationState,

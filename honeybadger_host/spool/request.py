@@ -15,8 +15,7 @@ import structlog
 
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
-from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
-from honeybadger_agent.wire.refusals import check_numbers
+from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal, check_numbers
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, printable
 from honeybadger_host.handler_kinds import Asked, Handler
 from honeybadger_host.journal.changes import Change

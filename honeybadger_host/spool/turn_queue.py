@@ -11,7 +11,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import anyio
 import anyio.to_thread
 import structlog
 

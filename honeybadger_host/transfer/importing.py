@@ -23,13 +23,17 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, Mailbox
-from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, MAX_TAGS, Reply, dump_request
-from honeybadger_agent.wire.entries import MAX_METADATA_BYTES, MAX_ORIGIN_CHARACTERS
-from honeybadger_agent.wire.labels import (
+from honeybadger_agent.wire import (
     MAX_CATEGORY_CHARACTERS,
+    MAX_METADATA_BYTES,
+    MAX_NOTE_CHARACTERS,
+    MAX_ORIGIN_CHARACTERS,
     MAX_SPEAKER_CHARACTERS,
     MAX_TAG_CHARACTERS,
+    MAX_TAGS,
     MAX_TITLE_CHARACTERS,
+    Reply,
+    dump_request,
 )
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import HomeError, HostError
