@@ -38,10 +38,9 @@ from honeybadger_host.files.home import (
 )
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
-from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
-from honeybadger_host.handlers.entries.places import EntryPlaces
+from honeybadger_host.handlers import Jobs, build_table
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
-from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
@@ -148,14 +147,14 @@ def _put_together(
     )
     documents = Documents(in_use)
     projections = Projections(documents)
-    memory = _memory_of(home, settings, journal, projections, opened)
+    agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
+    memory = _memory_of(home, settings, agents, journal, projections, opened)
     group_folders = GroupFolders(home)
     changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files, group_folders)
     if not journal.has_adopted:
         documents.in_use.adopt(changed_files.every())
     _recover(home, journal, projections)
 
-    agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     senders = SenderList(home) if settings.ipc.closed else None
     spool = Spool(
         home / "data" / "ipc",
@@ -175,31 +174,24 @@ def _put_together(
         lambda asked, result: pipeline.keep_answer(asked, result),
     )
     runtime = AgentRuntime(
-        home,
-        agents,
+        memory,
         models.open,
         is_ours=lambda group, agent: _is_ours(senders, group, agent),
         look_into=lambda folder: pipeline.look_into(folder),
         stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
     )
     tasks = TaskDependencies(
-        home,
-        memory.whole_files,
+        memory,
         TaskStates(journal.task_records()),
-        agents,
-        Screen(settings.security.secrets),
-        settings.tasks.least_seconds,
         host_zone(),
-        settings.model.name,
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
     unit = UnitOfWork(
         [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
     )
-    turns = turn_dependencies(settings, memory, runtime)
     counters, throttle = Counters(), Throttle()
-    table = build_table(settings, memory, jobs, turns, tasks)
+    table = build_table(memory, jobs, runtime, tasks)
     dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")
     pipeline = Pipeline(
         settings,
@@ -220,13 +212,12 @@ def _put_together(
         tasks.schedule,
         moved.why,
         tasks.why_idle,
-        handler_of=lambda run: run_of(run, turns, tasks.files, tasks.states, journal),
+        handler_of=lambda run: run_of(run, runtime, tasks.states),
         turn=pipeline.turn,
         change=pipeline.change,
         clock=lambda: wall_clock(),
     )
     forgetter = Forgetter(memory, documents, pipeline, changed=changed)
-    places = EntryPlaces(memory.entry_files, memory.whole_files, memory.index.lookups)
     return Host(
         home=home,
         settings=settings,
@@ -236,7 +227,7 @@ def _put_together(
         memory=memory,
         group_folders=group_folders,
         changed_files=changed_files,
-        edited_entries=EditedEntries(places, pipeline.change),
+        edited_entries=EditedEntries(memory.places, pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,
@@ -256,7 +247,12 @@ def _put_together(
 
 
 def _memory_of(
-    home: Path, settings: Settings, journal: Journal, projections: Projections, opened: ExitStack
+    home: Path,
+    settings: Settings,
+    agents: Agents,
+    journal: Journal,
+    projections: Projections,
+    opened: ExitStack,
 ) -> Dependencies:
     """Return memory and search, without the parts that run outside the pipeline."""
     kept = KeptFiles(home)
@@ -279,6 +275,8 @@ def _memory_of(
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
     opened.callback(ledger.close)
     return Dependencies(
+        settings=settings,
+        agents=agents,
         files=GroupFiles(
             home,
             kept,

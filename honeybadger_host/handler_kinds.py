@@ -6,14 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.memory.served import Served
 
+PayloadT = TypeVar("PayloadT", default=Any)
+
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Generic[PayloadT]):
     """A request that was read and parsed. Group and sender are the names of its folders.
 
     Args:
@@ -25,7 +29,7 @@ class Asked:
     sender: str
     request_id: str
     session: str
-    payload: Any
+    payload: PayloadT
     digest: bytes = b""
 
 

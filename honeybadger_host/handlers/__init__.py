@@ -1,8 +1,9 @@
 """Request type -> handler: the table that the pipeline works with.
 
 May import everything below it in the order of docs/architecture.md, and the agent's turn. It does not know the spool.
+A query is a function (dependencies, request, time) -> answer; a change is two: one prepares, one decides.
 
-Reading order: `notes`, `conversation`, `withdrawing`, `entries/`, `undo`;
+Reading order: `dependencies`; `notes`, `speakers`, `conversation`, `withdrawing`, `entries/`, `undo`, `rewind`;
 `context`; `search`; `sessions`, `working_memory`; `messages`; `turns/` and `delegation`; `tasks`
 and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
@@ -10,14 +11,28 @@ and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Any
 
-from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.context.earlier import EarlierContexts
+import anyio
+
+from honeybadger_agent.wire import Refusal
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.context.recall import ContextRecall
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Keeps
+from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.handler_kinds import (
+    Asked,
+    ChangeHandler,
+    Handler,
+    Keeps,
+    Outcome,
+    QueryHandler,
+    TurnHandler,
+    WaitingHandler,
+    without_preparation,
+)
 from honeybadger_host.handlers import (
     conversation,
     delegation,
@@ -29,52 +44,21 @@ from honeybadger_host.handlers import (
     sessions,
     tasks,
     undo,
+    working_memory,
 )
 from honeybadger_host.handlers.context import get_context
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries import changing_many, editing, listing, saving, superseding
-from honeybadger_host.handlers.entries.places import EntryPlaces
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.review import proposals
-from honeybadger_host.handlers.review.proposals import reviewed
+from honeybadger_host.handlers.review.writes import reviewed
+from honeybadger_host.handlers.rewind import prepare_rewind, rewind
 from honeybadger_host.handlers.turns import chat_turn
-from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, TurnDependencies
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.handlers.withdrawing import Withdrawing
-from honeybadger_host.handlers.working_memory import switched_off, working_table
-from honeybadger_host.journal.changes import WholeFiles
-from honeybadger_host.journal.journal import Journal
-from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.search.index import Index
-from honeybadger_host.settings import Settings
-from honeybadger_host.work.messages import Arrivals
 
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """The parts of memory that handlers use.
-
-    Args:
-        journal: only read here.
-        written_seq: every change up to this number is in the files.
-        arrivals: wakes the readers that wait for a message.
-    """
-
-    files: GroupFiles
-    turn_logs: TurnLogs
-    whole_files: WholeFiles
-    entry_files: EntryFiles
-    working_memory: WorkingMemoryStore
-    sessions: Sessions
-    index: Index
-    ledger: InjectionLedger
-    watermarks: Watermarks
-    journal: Journal
-    written_seq: Callable[[], int]
-    arrivals: Arrivals = field(default_factory=Arrivals)
+_Decide = Callable[[Dependencies, Asked, Any, datetime], Outcome]
+_Prepare = Callable[[Dependencies, Asked], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,118 +79,130 @@ class Jobs:
 
 
 def build_table(
-    settings: Settings,
-    dependencies: Dependencies,
-    jobs: Jobs,
-    turn: TurnDependencies,
-    task_dependencies: tasks.TaskDependencies,
+    deps: Dependencies, jobs: Jobs, runtime: AgentRuntime, task_dependencies: tasks.TaskDependencies
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
-    runtime, screen = turn.runtime, turn.screen
-    home, journal = dependencies.entry_files.home, dependencies.journal
-    maker = ContextMaker(
-        settings,
-        dependencies.files,
-        dependencies.turn_logs,
-        dependencies.sessions,
-        dependencies.working_memory,
-        ContextRecall(
-            dependencies.index,
-            dependencies.ledger,
-            dependencies.files,
-            settings.recall,
-            settings.history.budget_tokens,
-        ),
-        dependencies.watermarks,
-    )
-    earlier = EarlierContexts(journal.path, dependencies.ledger)
-    context = get_context(maker, runtime.agents.identity_of, dependencies.written_seq, journal.has_changed, earlier)
-
-    def is_agent(sender: str) -> bool:
-        return sender in runtime.agents.current
-
-    turn_log: dict[str, Handler] = {
-        "append_turn": conversation.append_turn(
-            dependencies.turn_logs, dependencies.sessions, screen, runtime.speakers
-        ),
-        "append_turns": conversation.append_turns(
-            dependencies.turn_logs, dependencies.sessions, screen, runtime.speakers
-        ),
-        "get_turns": conversation.get_turns(dependencies.turn_logs, dependencies.sessions),
-        "get_history": conversation.get_history(
-            dependencies.turn_logs,
-            dependencies.sessions,
-            default_budget_tokens=settings.history.budget_tokens,
-            memory_window=settings.consolidation.memory_window,
-        ),
-    }
-    withdrawing = Withdrawing(dependencies.turn_logs, dependencies.sessions, dependencies.watermarks)
-    turn_log["withdraw_turns"] = withdrawing.handler()
-    if not settings.conversation.enabled:
-        turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
-    places = EntryPlaces(dependencies.entry_files, dependencies.whole_files, dependencies.index.lookups)
-    writes: dict[str, ChangeHandler[Any]] = {
-        "update_memory": notes.update_memory(dependencies.files, screen),
-        "save_memory": saving.save_memory(places, screen, dependencies.index, is_agent),
-        "edit_memory": editing.edit_memory(places, screen, is_agent),
-        "delete_memory": saving.delete_memory(places),
-    }
-    writes["change_many"] = changing_many.change_many(dict(writes), dependencies.whole_files)
-    waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
-        "ping": host.ping(runtime.agents.tools_of),
-        "list_groups": host.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
-        **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
-        "edit_note": notes.edit_note(dependencies.whole_files, screen),
-        "archive_memory": superseding.archive_memory(places),
-        "read_group_files": notes.read_group_files(dependencies.files),
-        **turn_log,
-        "get_context": context,
-        "preview_context": context,
-        "get_memory": saving.get_memory(dependencies.entry_files, dependencies.index),
-        "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
-        "list_memory_categories": listing.list_memory_categories(dependencies.entry_files),
-        "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
-        **working_table(dependencies.working_memory, dependencies.whole_files, screen, is_on=settings.working.enabled),
-        "undo": undo.undo(journal.path, dependencies.whole_files, withdrawing),
-        "rewind": undo.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
-        "import_records": importing.import_records(
-            journal.path,
-            dependencies.turn_logs if settings.conversation.enabled else None,
-            dependencies.entry_files,
-            dependencies.whole_files,
-            screen,
-            runtime.speakers,
-        ),
-        "forget": host.forget(jobs.forget),
-        "list_proposals": proposals.list_proposals(home, dependencies.entry_files),
-        "decide_proposal": proposals.decide_proposal(
-            journal.path, dependencies.entry_files, dependencies.whole_files, writes
-        ),
-        "consolidate": proposals.consolidate(dependencies.turn_logs, jobs.consolidate, jobs.keep),
-        "dream": proposals.dream(home, dependencies.entry_files, jobs.dream, jobs.keep),
-        "load_session": sessions.load_session(dependencies.sessions),
-        "update_session": sessions.update_session(dependencies.sessions, screen),
-        "compact_session": sessions.compact_session(dependencies.sessions),
-        "delete_session": sessions.delete_session(dependencies.sessions),
-        "list_sessions": sessions.list_sessions(dependencies.sessions),
-        "record_feedback": sessions.record_feedback(dependencies.turn_logs, screen),
-        "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
-        "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
-        "stop_turn": chat_turn.stop_turn(runtime.stop, jobs.keep),
-        "chat": chat_turn.chat(turn),
-        "delegate_to_agent": delegation.delegate_to_agent(turn),
-        "list_available_agents": delegation.list_available_agents(runtime.agents),
+        **_queries(deps),
+        **_writes(deps),
+        **_changes(deps),
+        **_turn_log(deps),
+        **_working_memory(deps),
+        **_jobs(deps, jobs, runtime),
+        "chat": TurnHandler(partial(chat_turn.chat, runtime)),
+        "delegate_to_agent": TurnHandler(partial(delegation.delegate_to_agent, runtime, delegation.new_slots())),
         **tasks.task_table(task_dependencies),
     }
 
 
-def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime) -> TurnDependencies:
-    return TurnDependencies(
-        runtime,
-        dependencies.turn_logs,
-        dependencies.sessions,
-        Screen(settings.security.secrets),
-        TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds),
-        settings.conversation.enabled,
+def _queries(deps: Dependencies) -> Mapping[str, Handler]:
+    settings = deps.settings
+    recall = ContextRecall(deps.index, deps.ledger, deps.files, settings.recall, settings.history.budget_tokens)
+    maker = ContextMaker(
+        settings, deps.files, deps.turn_logs, deps.sessions, deps.working_memory, recall, deps.watermarks
     )
+    context = QueryHandler(partial(get_context, maker, deps))
+    listed = partial(host.list_groups, deps, WaitingProposals(deps.home))
+    found = partial(search.search_memory, deps.index, deps.journal.path, deps.files)
+    return {
+        "ping": QueryHandler(partial(host.ping, deps)),
+        "list_groups": QueryHandler(listed),
+        "read_group_files": QueryHandler(partial(notes.read_group_files, deps)),
+        "get_context": context,
+        "preview_context": context,
+        "get_memory": QueryHandler(partial(saving.get_memory, deps)),
+        "list_memory_entries": QueryHandler(partial(listing.list_memory_entries, deps)),
+        "list_memory_categories": QueryHandler(partial(listing.list_memory_categories, deps)),
+        "search_memory": QueryHandler(found),
+        "list_proposals": QueryHandler(partial(proposals.list_proposals, deps)),
+        "load_session": QueryHandler(partial(sessions.load_session, deps)),
+        "list_sessions": QueryHandler(partial(sessions.list_sessions, deps)),
+        "list_available_agents": QueryHandler(partial(delegation.list_available_agents, deps)),
+    }
+
+
+def _change(deps: Dependencies, decide: _Decide, prepare: _Prepare) -> ChangeHandler[Any]:
+    return ChangeHandler(partial(decide, deps), partial(prepare, deps))
+
+
+def _writes(deps: Dependencies) -> Mapping[str, Handler]:
+    """Return the handlers whose changes wait in groups that are reviewed, and the one that decides about them."""
+    saved = partial(saving.prepare_save_memory, similar=Similar(deps.index))
+    writes: dict[str, ChangeHandler[Any]] = {
+        "update_memory": _change(deps, notes.update_memory, notes.size_warning),
+        "save_memory": _change(deps, saving.save_memory, saved),
+        "edit_memory": _change(deps, editing.edit_memory, editing.prepare_edit_memory),
+        "delete_memory": _change(deps, saving.delete_memory, saving.prepare_delete_memory),
+    }
+    ordinary = dict(writes)
+    writes["change_many"] = ChangeHandler(
+        partial(changing_many.change_many, ordinary, deps.whole_files),
+        partial(changing_many.prepare_change_many, ordinary),
+    )
+    waiting = frozenset(group for group, how in deps.settings.memory.writes.items() if how == "review")
+    return {
+        **{name: reviewed(handler, deps.whole_files, deps.screen, waiting) for name, handler in writes.items()},
+        "decide_proposal": ChangeHandler(
+            proposals.decide_proposal, partial(proposals.prepare_decide_proposal, deps, writes)
+        ),
+    }
+
+
+def _changes(deps: Dependencies) -> Mapping[str, Handler]:
+    return {
+        "edit_note": _change(deps, notes.edit_note, notes.prepare_edit_note),
+        "archive_memory": _change(deps, superseding.archive_memory, superseding.prepare_archive_memory),
+        "undo": _change(deps, undo.undo, undo.prepare_undo),
+        "rewind": _change(deps, rewind, prepare_rewind),
+        "import_records": _change(deps, importing.import_records, importing.prepare_import_records),
+        "update_session": _change(deps, sessions.update_session, sessions.load),
+        "compact_session": _change(deps, sessions.compact_session, sessions.load),
+        "delete_session": _change(deps, sessions.delete_session, sessions.load_removal),
+        "record_feedback": _change(deps, sessions.record_feedback, sessions.load_log),
+        "send_message": _change(deps, messages.send_message, messages.prepare_send_message),
+    }
+
+
+def _turn_log(deps: Dependencies) -> Mapping[str, Handler]:
+    withdrawing = Withdrawing(deps.turn_logs, deps.sessions, deps.watermarks)
+    table: Mapping[str, Handler] = {
+        "append_turn": _change(deps, conversation.append_turn, conversation.prepare_append_turn),
+        "append_turns": _change(deps, conversation.append_turns, conversation.prepare_append_turns),
+        "get_turns": QueryHandler(partial(conversation.get_turns, deps)),
+        "get_history": QueryHandler(partial(conversation.get_history, deps)),
+        "withdraw_turns": ChangeHandler(withdrawing.decide, withdrawing.prepare),
+    }
+    return table if deps.settings.conversation.enabled else _switched_off(table, conversation.OFF)
+
+
+def _working_memory(deps: Dependencies) -> Mapping[str, Handler]:
+    table: Mapping[str, Handler] = {
+        "save_to_working_memory": _change(deps, working_memory.save, working_memory.prepare_save),
+        "get_from_working_memory": QueryHandler(partial(working_memory.get, deps)),
+        "search_working_memory": QueryHandler(partial(working_memory.search, deps)),
+        "list_working_memory": QueryHandler(partial(working_memory.list_entries, deps)),
+    }
+    return table if deps.settings.working.enabled else _switched_off(table, working_memory.OFF)
+
+
+def _jobs(deps: Dependencies, jobs: Jobs, runtime: AgentRuntime) -> Mapping[str, Handler]:
+    readers = anyio.CapacityLimiter(messages.READ_AT_ONCE)
+    return {
+        "forget": WaitingHandler(partial(host.forget, jobs.forget)),
+        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate, jobs.keep)),
+        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream, jobs.keep)),
+        "get_messages": WaitingHandler(partial(messages.get_messages, deps, readers)),
+        "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop, jobs.keep)),
+    }
+
+
+def _switched_off(table: Mapping[str, Handler], why: str) -> Mapping[str, Handler]:
+    """Return a table with handlers of the same kinds that always refuse."""
+
+    def refuse(asked: Asked, now: datetime) -> Any:
+        raise Refusal("invalid", why, field="type")
+
+    return {
+        name: without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+        for name, handler in table.items()
+    }

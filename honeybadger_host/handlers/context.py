@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
-from honeybadger_host.agents import NOBODY, Identity
+from honeybadger_host.agents import NOBODY
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, Question, result_of
-from honeybadger_host.handler_kinds import Answer, Asked, QueryHandler
+from honeybadger_host.handler_kinds import Answer, Asked
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.memory.served import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -20,58 +21,36 @@ _MAX_ATTEMPTS: Final = 3  # how often a context is made at most, if its group is
 
 
 def get_context(
-    maker: ContextMaker,
-    identity_of: Callable[[str], Identity],
-    written_seq: Callable[[], int],
-    has_changed: Callable[[Collection[str], int], bool],
-    earlier: EarlierContexts,
-) -> QueryHandler:
-    """Return the handler of `get_context` and `preview_context`.
+    maker: ContextMaker, deps: Dependencies, asked: Asked[GetContext], now: datetime
+) -> Mapping[str, Any] | Answer:
+    """Return a `ContextResult`. Raises Refusal, WorldFailed.
 
     Args:
         maker: makes contexts of the present memory.
-        identity_of: sender -> its identity, when it is an agent of this home.
-        written_seq: every change up to this number is in the files.
-        has_changed: whether some groups were written to after a change of this number.
     """
-
-    def answer(asked: Asked, now: datetime) -> Answer:
-        """Return a `ContextResult`. Raises Refusal, WorldFailed."""
-        payload: GetContext = asked.payload
-        now = to_milliseconds(now)  # the precision of everything that is kept
-        group = asked.group
-        tokens = None if payload.message is None else estimate_tokens(payload.message)
-        budget = _budget_of(payload, maker.settings.context.budget_tokens, tokens or 0)
-        question = Question(
-            group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts
-        )
-        identity = _identity(asked, payload)
-        if payload.as_of is not None:
-            sender = payload.agent if isinstance(payload, PreviewContext) else asked.sender
-            return Answer(earlier.answer(question, payload.as_of, sender, now))
-        for _ in range(_MAX_ATTEMPTS):
-            seq = written_seq()
-            made = maker.make(question, identity, now)
-            if not has_changed((group, GLOBAL_GROUP), seq):
-                break
-        result = result_of(made, seq)
-        at = round(now.timestamp() * 1000)
-        served = Served(group, asked.session, asked.sender, at, result, made.recalled.injection)
-        messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
-        return Answer({**result, "messages": messages}, None if isinstance(payload, PreviewContext) else served)
-
-    def _identity(asked: Asked, payload: GetContext) -> Identity:
-        """Return the agent that the context is for, or `NOBODY`. Raises Refusal if there is no such agent."""
-        if not isinstance(payload, PreviewContext):
-            return identity_of(asked.sender)
-        if payload.agent is None:
-            return NOBODY
-        if (identity := identity_of(payload.agent)) == NOBODY:
-            why = f"there is no agent {payload.agent!r}: `honeybadger-host status --json` lists them"
-            raise Refusal("not_found", why, field="payload.agent")
-        return identity
-
-    return QueryHandler(answer)
+    payload, group = asked.payload, asked.group
+    is_preview = isinstance(payload, PreviewContext)
+    now = to_milliseconds(now)  # the precision of everything that is kept
+    tokens = None if payload.message is None else estimate_tokens(payload.message)
+    budget = _budget_of(payload, deps.settings.context.budget_tokens, tokens or 0)
+    question = Question(group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts)
+    agent = payload.agent if isinstance(payload, PreviewContext) else asked.sender
+    identity = NOBODY if agent is None else deps.agents.identity_of(agent)
+    if is_preview and agent is not None and identity == NOBODY:
+        why = f"there is no agent {agent!r}: `honeybadger-host status --json` lists them"
+        raise Refusal("not_found", why, field="payload.agent")
+    if payload.as_of is not None:
+        return EarlierContexts(deps.journal.path, deps.ledger).answer(question, payload.as_of, agent, now)
+    for _ in range(_MAX_ATTEMPTS):
+        seq = deps.written_seq()
+        made = maker.make(question, identity, now)
+        if not deps.journal.has_changed((group, GLOBAL_GROUP), seq):
+            break
+    result = result_of(made, seq)
+    at = round(now.timestamp() * 1000)
+    served = Served(group, asked.session, asked.sender, at, result, made.recalled.injection)
+    messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
+    return Answer({**result, "messages": messages}, None if is_preview else served)
 
 
 def _budget_of(payload: GetContext, default_tokens: int, message_tokens: int) -> int:

@@ -8,10 +8,10 @@ of its group, because the turn that asks still holds it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 
@@ -19,11 +19,11 @@ from honeybadger_agent.errors import AgentError
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, DelegationResult, Refusal
-from honeybadger_host.agents import Agents
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
-from honeybadger_host.handlers.conversation import prepare_turn
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnUnderWay
+from honeybadger_host.handlers.conversation import load_to_append
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank
-from honeybadger_host.handlers.turns.chat_turn import ChatTurn, TurnDependencies, chosen
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, ChatTurn, chosen
 from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.journal.schema import TOOL_REQUEST
 
@@ -33,82 +33,83 @@ AT_ONCE: Final = 8
 _LAST_SHARE: Final = 0.2  # share of its seconds that a turn reserves for its own answer
 
 
-def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
-    prepare = prepare_turn(deps.turn_logs, deps.documents)
-    slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MAX_DEPTH + 1)]
-
-    async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        turn = await _begun(deps, asked, under_way)
-        assert turn.limits is not None  # noqa: S101  `_begun` gave it some
-        state, seconds = "", turn.limits.seconds
-        try:
-            with deps.runtime.under_way.counting(turn), anyio.move_on_after(seconds) as in_time:
-                async with slots[len(_chain(turn.parent))]:
-                    await turn.ask()
-        except (ModelFailed, AgentError) as error:
-            state, turn.outcome = "failed", turn.cut(str(error))
-        if in_time.cancelled_caught:
-            state, turn.outcome = "timed_out", turn.cut(f"the limit of {seconds:.0f} seconds is reached")
-
-        def decide(_: Asked, prepared: None, now: datetime) -> Outcome:
-            assert turn.outcome is not None  # noqa: S101  it ran
-            result = DelegationResult(
-                state=state or ("done" if turn.outcome.stopped_by is None else "stopped"),  # type: ignore[arg-type]
-                content=turn.outcome.text,
-                stopped_by=turn.outcome.stopped_by,
-                agent=turn.agent.id,
-                session=turn.asked.session,
-                tokens=turn.tokens,
-            )
-            return Outcome(result.model_dump(exclude_none=True), turn.appended(now)[1])
-
-        return ChangeHandler(decide, lambda _: prepare(turn.asked))
-
-    return TurnHandler(run)
+Slots: TypeAlias = Sequence[anyio.CapacityLimiter]  # of delegated turns, by depth
 
 
-def list_available_agents(agents: Agents) -> QueryHandler:
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        found = agents.specialists_of(asked.sender)
-        return {
-            "agents": [{"agent": one.id, "name": one.display_name, "description": one.description} for one in found]
-        }
-
-    return QueryHandler(answer)
+def new_slots() -> Slots:
+    return [anyio.CapacityLimiter(AT_ONCE) for _ in range(MAX_DEPTH + 1)]
 
 
-async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
-    """Return the specialist's turn. Raises Refusal."""
-    payload: DelegateToAgent = asked.payload
+async def delegate_to_agent(
+    runtime: AgentRuntime, slots: Slots, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
+) -> ChangeHandler[None]:
+    turn, seconds = await _begun(runtime, asked, under_way)
+    state = ""
+    try:
+        with runtime.under_way.counting(turn), anyio.move_on_after(seconds) as in_time:
+            async with slots[len(_chain(turn.parent))]:
+                await turn.ask()
+    except (ModelFailed, AgentError) as error:
+        state, turn.outcome = "failed", turn.cut(str(error))
+    if in_time.cancelled_caught:
+        state, turn.outcome = "timed_out", turn.cut(f"the limit of {seconds:.0f} seconds is reached")
+
+    def decide(_: Asked, prepared: None, now: datetime) -> Outcome:
+        outcome = turn.ended
+        result = DelegationResult(
+            state=state or ("done" if outcome.stopped_by is None else "stopped"),  # type: ignore[arg-type]
+            content=outcome.text,
+            stopped_by=outcome.stopped_by,
+            agent=turn.agent.id,
+            session=turn.asked.session,
+            tokens=turn.tokens,
+        )
+        return Outcome(result.model_dump(exclude_none=True), turn.appended(now)[1])
+
+    return ChangeHandler(decide, lambda _: load_to_append(runtime.memory, turn.asked))
+
+
+def list_available_agents(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    found = deps.agents.specialists_of(asked.sender)
+    return {"agents": [{"agent": one.id, "name": one.display_name, "description": one.description} for one in found]}
+
+
+async def _begun(
+    runtime: AgentRuntime, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
+) -> tuple[ChatTurn, float]:
+    """Return the specialist's turn, and the seconds that it may take. Raises Refusal."""
+    payload, screen = asked.payload, runtime.memory.screen
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
-    parent = await _parent_of(deps, asked, seconds)
-    _check(deps, asked, payload.agent, _chain(parent))
-    agent = chosen(deps, asked.group, payload.agent)
-    task, changed = deps.screen.text(asked, "payload.task", not_blank("payload.task", payload.task))
-    context, _ = deps.screen.text(asked, "payload.context", payload.context or "")
+    parent = await _parent_of(runtime, asked, seconds)
+    _check(runtime, asked, payload.agent, _chain(parent))
+    agent = chosen(runtime, asked.group, payload.agent)
+    task, changed = screen.text(asked, "payload.task", not_blank("payload.task", payload.task))
+    context, _ = screen.text(asked, "payload.context", payload.context or "")
     digest = under_way.name.rpartition(".")[2]
-    return ChatTurn(
-        deps,
+    limits = _limits(runtime, parent, seconds)
+    turn = ChatTurn(
+        runtime,
         replace(asked, session=f"delegation:{digest}"),
         under_way,
         asked.sender,
         f"{task}\n\nContext:\n{context}" if context else task,
         changed,
         agent,
-        Shown(under_way, redacts=deps.screen.mode != "off"),
+        Shown(under_way, redacts=screen.mode != "off"),
         parent=parent,
-        limits=_limits(deps, parent, seconds),
+        limits=limits,
     )
+    return turn, limits.seconds
 
 
-async def _parent_of(deps: TurnDependencies, asked: Asked, seconds: float) -> ChatTurn | None:
+async def _parent_of(runtime: AgentRuntime, asked: Asked, seconds: float) -> ChatTurn | None:
     """Return the turn that asks, or None if a program does. Raises Refusal.
 
     After a restart this request may be read before that turn runs again.
     """
     if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
-    parent = await deps.runtime.under_way.wait_for(asked.group, named["turn"], seconds)
+    parent = await runtime.under_way.wait_for(asked.group, named["turn"], seconds)
     if parent is None or parent.agent.id != asked.sender:
         raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
     return parent
@@ -123,9 +124,9 @@ def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
     return chain
 
 
-def _check(deps: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
+def _check(runtime: AgentRuntime, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
     """Raise Refusal where this sender cannot ask this agent now."""
-    known = [one.id for one in deps.runtime.agents.specialists_of(asked.sender)]
+    known = [one.id for one in runtime.memory.agents.specialists_of(asked.sender)]
     asking = [turn.agent.id for turn in reversed(chain)] or [asked.sender]
     if agent in asking:
         why = (
@@ -140,11 +141,11 @@ def _check(deps: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTur
         raise Refusal("conflict", why, field="payload.agent")
 
 
-def _limits(deps: TurnDependencies, parent: ChatTurn | None, seconds: float) -> TurnLimits:
+def _limits(runtime: AgentRuntime, parent: ChatTurn | None, seconds: float) -> TurnLimits:
     """Return the limits of a delegated turn: what its parent has left, less time for its answer. Raises Refusal."""
     if parent is None:
-        return replace(deps.limits, seconds=seconds)
-    limits = parent.limits or deps.limits
+        return replace(runtime.limits, seconds=seconds)
+    limits = parent.limits or runtime.limits
     if limits.seconds:
         left = limits.seconds - (time.monotonic() - parent.began)
         seconds = min(seconds, left - limits.seconds * _LAST_SHARE)

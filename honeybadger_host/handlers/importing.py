@@ -7,22 +7,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN, is_system_sender
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.conversation import OFF, Speakers, at_or_later, said_in, time_given
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
-from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, dump_watermark, parse_watermark, watermark_file
-from honeybadger_host.text.neutralise import estimate_tokens, one_line
+from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.text.turn import Turn
 
@@ -59,164 +58,134 @@ class _Taken:
             raise Refusal("invalid", "it says what was forgotten in this group")
 
 
-def import_records(
-    journal: Path,
-    turn_logs: TurnLogs | None,
-    entries: EntryFiles,
-    files: WholeFiles,
-    screen: Screen,
-    speakers: Speakers,
-) -> ChangeHandler[_Prepared]:
-    """Return the handler of `import_records`. Forgotten texts do not come back.
+def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _Prepared:
+    payload = asked.payload
+    if payload.by is not None and is_system_sender(payload.by) and payload.by != HUMAN:
+        raise Refusal("invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by")
+    if payload.turns and not deps.settings.conversation.enabled:
+        raise Refusal("invalid", OFF, field="payload.turns")
+    if payload.turns:
+        deps.turn_logs.load(asked.group, asked.session)
+        deps.whole_files.load(watermark_file(asked.group, asked.session))
+    targets: list[str] = []
+    for entry in payload.entries or ():
+        target = entry_file(asked.group, deps.entry_files.place(asked.group, entry.category), entry.id)
+        for file in (target, *deps.entry_files.find(asked.group, entry.id)):
+            deps.whole_files.load(file)
+        targets.append(target)
+    said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
+    names = deps.speakers.taken(asked.group, payload.by or "", said)
+    return _Prepared(targets, read_tombstones(deps.journal.path, asked.group), names)
 
-    Args:
-        turn_logs: None: no conversation is kept on this host.
-    """
-    importer = _Importer(journal, turn_logs, entries, files, screen, speakers)
-    return ChangeHandler(importer.decide, importer.prepare)
+
+def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _Prepared, now: datetime) -> Outcome:
+    """Import records. Forgotten texts do not come back."""
+    payload, taken = asked.payload, _Taken(prepared)
+    if payload.turns:
+        deps.screen.path("session", asked.session)
+        _take_turns(deps, asked, payload.turns, taken, now)
+    for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
+        _take_entry(deps, asked, entry, target, taken, now)
+    result = {
+        "added": taken.added,
+        "known": taken.known,
+        "refused": taken.refused,
+        "neutralised": dict(taken.neutralised),
+    }
+    return Outcome(result, tuple(taken.changes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Importer:
-    """Imports the records of a request; see `import_records`."""
-
-    journal: Path
-    turn_logs: TurnLogs | None
-    entries: EntryFiles
-    files: WholeFiles
-    screen: Screen
-    speakers: Speakers
-
-    def prepare(self, asked: Asked) -> _Prepared:
-        payload: ImportRecords = asked.payload
-        if payload.by is not None and is_system_sender(payload.by) and payload.by != HUMAN:
-            raise Refusal(
-                "invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by"
-            )
-        if payload.turns and self.turn_logs is not None:
-            self.turn_logs.load(asked.group, asked.session)
-            self.files.load(watermark_file(asked.group, asked.session))
-        targets: list[str] = []
-        for entry in payload.entries or ():
-            target = entry_file(asked.group, self.entries.place(asked.group, entry.category), entry.id)
-            for file in (target, *self.entries.find(asked.group, entry.id)):
-                self.files.load(file)
-            targets.append(target)
-        said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
-        names = self.speakers.taken(asked.group, payload.by or "", said)
-        return _Prepared(targets, read_tombstones(self.journal, asked.group), names)
-
-    def decide(self, asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
-        payload: ImportRecords = asked.payload
-        taken = _Taken(prepared)
-        if payload.turns and self.turn_logs is None:
-            raise Refusal("invalid", OFF, field="payload.turns")
-        if payload.turns and self.turn_logs is not None:
-            self.screen.path("session", asked.session)
-            self._take_turns(asked, payload.turns, self.turn_logs, taken, now)
-        for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
-            self._take_entry(asked, entry, target, taken, now)
-        result = {
-            "added": taken.added,
-            "known": taken.known,
-            "refused": taken.refused,
-            "neutralised": dict(taken.neutralised),
-        }
-        return Outcome(result, tuple(taken.changes))
-
-    def _take_turns(
-        self, asked: Asked, turns: Sequence[ImportedTurn], logs: TurnLogs, taken: _Taken, now: datetime
-    ) -> None:
-        before = logs.next_number(asked.group, asked.session) - 1
-        last = logs.last_at(asked.group, asked.session)
-        number = before
-        for said in turns:
-            try:
-                taken.check(said.content)
-                if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
-                    raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
-                turn = self._turn(asked, said, number + 1, last, taken, now)
-            except Refusal as refusal:
-                taken.refused.append({"id": said.id, "why": refusal.message})
-                continue
-            number, last = turn.number, turn.at
-            taken.added += 1
-            taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
-        if number > before:
-            taken.changes += self._marked(asked, before, number, now)
-
-    def _turn(
-        self, asked: Asked, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime
-    ) -> Turn:
-        """Return a turn as the log keeps it. Raises Refusal."""
-        speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
-        named = said.model_copy(update={"sender": speaker[:MAX_SPEAKER_CHARACTERS] or said.role})
-        clean = said_in(self.screen, asked, named, "turn")
-        taken.neutralised.update(clean.changed)
-        return Turn(
-            number=number,
-            at=at_or_later(said.at, last, to_milliseconds(now), "at"),
-            role=said.role,
-            sender=clean.speaker,
-            by=asked.payload.by or asked.sender,
-            content=clean.content,
-            token_count=estimate_tokens(clean.content),
-            tools_used=clean.tools_used,
-        )
-
-    def _marked(self, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
-        """Return the change that counts imported turns as consolidated, so that no model is paid to read them."""
-        file = watermark_file(asked.group, asked.session)
-        held = self.files.view(file)
-        try:
-            mark = parse_watermark(held) or Watermark(turn=0)
-        except ValueError:
-            return []
-        if mark.turn != before:
-            return []  # earlier turns of the session still wait for consolidation
-        made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
-        return [FileWritten(asked.group, "watermark", file, made, held)]
-
-    def _take_entry(self, asked: Asked, said: ImportedEntry, target: str, taken: _Taken, now: datetime) -> None:
+def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn], taken: _Taken, now: datetime) -> None:
+    before = number = deps.turn_logs.next_number(asked.group, asked.session) - 1
+    last = deps.turn_logs.last_at(asked.group, asked.session)
+    for said in turns:
         try:
             taken.check(said.content)
-            entry, neutralised = self._entry(asked, said, target, now)
-            if target in taken.files or self._is_there(asked.group, entry):
-                taken.known += 1
-                return
+            if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
+                raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
+            turn = _turn(deps.screen, asked, said, number + 1, last, taken, now)
         except Refusal as refusal:
-            taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
-            return
-        taken.files.add(target)
+            taken.refused.append({"id": said.id, "why": refusal.message})
+            continue
+        number, last = turn.number, turn.at
         taken.added += 1
-        taken.neutralised.update(neutralised)
-        taken.changes.append(FileWritten(asked.group, "entry", target, dump_entry(entry), None))
+        taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
+    if number > before:
+        taken.changes += _marked(deps.whole_files, asked, before, number, now)
 
-    def _is_there(self, group: str, entry: Entry) -> bool:
-        """Return whether an entry exists already. Raises Refusal if it exists with different content."""
-        for file in self.files.named(memory_folder(group), f"{entry.id}.json"):
-            with suppress(ValueError):  # it is not an entry, and keeps its place
-                if self.entries.parse(file, self.files.view(file) or b"").content == entry.content:
-                    return True
-            raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
-        return False
 
-    def _entry(self, asked: Asked, said: ImportedEntry, target: str, now: datetime) -> tuple[Entry, Mapping[str, int]]:
-        """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
-        members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
-        clean, neutralised = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
-        created = min(time_given(said.created, "created"), now) if said.created else to_milliseconds(now)
-        entry = Entry(
-            id=said.id,
-            category=place_of(target)[1],
-            content=clean.content,
-            tags=tuple(clean.tags or ()),
-            created=created,
-            updated=max(created, min(time_given(said.updated, "updated"), now)) if said.updated else created,
-            metadata=clean.metadata or {},
-            by=asked.payload.by or asked.sender,
-            title=clean.title,
-            aliases=tuple(clean.aliases or ()),
-            origin=Origin("imported", where=clean.origin_from),
-        )
-        return entry, neutralised
+def _turn(
+    screen: Screen, asked: Asked, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime
+) -> Turn:
+    """Return a turn as the log keeps it. Raises Refusal."""
+    speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
+    named = said.model_copy(update={"sender": speaker[:MAX_SPEAKER_CHARACTERS] or said.role})
+    clean = said_in(screen, asked, named, "turn")
+    taken.neutralised.update(clean.changed)
+    at = at_or_later(said.at, last, to_milliseconds(now), "at")
+    return clean.turn(number, at, said.role, asked.payload.by or asked.sender)
+
+
+def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
+    """Return the change that counts imported turns as consolidated, so that no model is paid to read them."""
+    file = watermark_file(asked.group, asked.session)
+    held = files.view(file)
+    try:
+        mark = parse_watermark(held) or Watermark(turn=0)
+    except ValueError:
+        return []
+    if mark.turn != before:
+        return []  # earlier turns of the session still wait for consolidation
+    made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
+    return [FileWritten(asked.group, "watermark", file, made, held)]
+
+
+def _take_entry(
+    deps: Dependencies, asked: Asked, said: ImportedEntry, target: str, taken: _Taken, now: datetime
+) -> None:
+    try:
+        taken.check(said.content)
+        entry, neutralised = _entry(deps.screen, asked, said, target, now)
+        if target in taken.files or _is_there(deps, asked.group, entry):
+            taken.known += 1
+            return
+    except Refusal as refusal:
+        taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
+        return
+    taken.files.add(target)
+    taken.added += 1
+    taken.neutralised.update(neutralised)
+    taken.changes.append(FileWritten(asked.group, "entry", target, dump_entry(entry), None))
+
+
+def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
+    """Return whether an entry exists already. Raises Refusal if it exists with different content."""
+    for file in deps.whole_files.named(memory_folder(group), f"{entry.id}.json"):
+        with suppress(ValueError):  # it is not an entry, and keeps its place
+            if deps.entry_files.parse(file, deps.whole_files.view(file) or b"").content == entry.content:
+                return True
+        raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
+    return False
+
+
+def _entry(
+    screen: Screen, asked: Asked, said: ImportedEntry, target: str, now: datetime
+) -> tuple[Entry, Mapping[str, int]]:
+    """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
+    members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
+    clean, neutralised = cleaned(asked, SaveMemory(**members, origin="imported"), screen)
+    created = min(time_given(said.created, "created"), now) if said.created else to_milliseconds(now)
+    entry = Entry(
+        id=said.id,
+        category=place_of(target)[1],
+        content=clean.content,
+        tags=tuple(clean.tags or ()),
+        created=created,
+        updated=max(created, min(time_given(said.updated, "updated"), now)) if said.updated else created,
+        metadata=clean.metadata or {},
+        by=asked.payload.by or asked.sender,
+        title=clean.title,
+        aliases=tuple(clean.aliases or ()),
+        origin=Origin("imported", where=clean.origin_from),
+    )
+    return entry, neutralised

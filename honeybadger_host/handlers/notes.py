@@ -13,10 +13,10 @@ from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
 from honeybadger_host.documents.history import edit_note as edited
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import MEMORY, PERSONA, SUMMARY
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
-from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.redaction import with_neutralised
 from honeybadger_host.journal.changes import Added, WholeFiles
-from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
@@ -26,22 +26,22 @@ log = structlog.get_logger()
 DEFAULT_SECTION = "Notes"
 
 
-def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None]:
-    """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the name of its sender."""
+def size_warning(deps: Dependencies, asked: Asked[UpdateMemory]) -> str | None:
+    """Return a warning if MEMORY.md is too large or nearly so."""
+    return deps.files.size_warning(asked.group)
 
-    def decide(asked: Asked, warning: str | None, now: datetime) -> Outcome:
-        payload: UpdateMemory = asked.payload
-        section = DEFAULT_SECTION if payload.section is None else payload.section
-        section, content, screened = screen.note(asked, section, payload.content)
-        if payload.pinned and not is_blank(neutralise(content).text):
-            content = with_pin(content, pinned=True)
-        note = _rendered(asked, content, section, now)
-        result = _saved(note, screened)
-        if warning is not None:
-            result["warning"] = warning
-        return Outcome(result, (Added.of("note", asked.group, note.data),))
 
-    return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
+def update_memory(deps: Dependencies, asked: Asked[UpdateMemory], warning: str | None, now: datetime) -> Outcome:
+    """Append a note to MEMORY.md, signed with the name of its sender."""
+    section = DEFAULT_SECTION if asked.payload.section is None else asked.payload.section
+    section, content, screened = deps.screen.note(asked, section, asked.payload.content)
+    if asked.payload.pinned and not is_blank(neutralise(content).text):
+        content = with_pin(content, pinned=True)
+    note = _rendered(asked, content, section, now)
+    result = _saved(note, screened)
+    if warning is not None:
+        result["warning"] = warning
+    return Outcome(result, (Added.of("note", asked.group, note.data),))
 
 
 def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:
@@ -61,38 +61,31 @@ def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
     return with_neutralised({"file": MEMORY, "section": note.section}, Counter(note.changed) + Counter(screened))
 
 
-def edit_note(files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
-    """Return the handler of `edit_note`: a note changes in place, unless it has changed since it was read."""
+def prepare_edit_note(deps: Dependencies, asked: Asked[EditNote]) -> tuple[bytes, NotePlace]:
+    if asked.payload.content is None and asked.payload.pinned is None:
+        raise Refusal("invalid", "payload says nothing that is to change", field="payload")
+    return signed_note(asked, asked.payload.id, deps.whole_files)
 
-    def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
-        payload: EditNote = asked.payload
-        if payload.content is None and payload.pinned is None:
-            raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        return signed_note(asked, payload.id, files)
 
-    def decide(asked: Asked, found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
-        payload: EditNote = asked.payload
-        held, place = found
-        if files.view(memory_of(asked)) != held:
-            raise note_is_gone(payload.id)
-        data = stands = held[slice(*place.span)].strip(b"\r\n")
-        result: dict[str, Any] = {"file": MEMORY}
-        if payload.content is not None:
-            section, content, screened = screen.note(asked, place.section, payload.content)
-            note = _rendered(asked, content, section, now)
-            data, result = note.data, _saved(note, screened)
-        if payload.pinned is not None:
-            data = with_pin(data.decode(), pinned=payload.pinned).encode()
-        ((id_, after),) = notes_of(asked.group, data).items()
-        if after.author == NOBODY or is_blank(after.text.removeprefix("-")) or is_blank(after.section):
-            why = f"nothing is left of {payload.id} without {PINNED}: edit its text"
-            raise Refusal("invalid", why, field="payload")
-        result |= {"id": id_, "section": after.section}
-        return Outcome(
-            result, () if data == stands else (edited(asked.group, memory_of(asked), held, place.span, data),)
-        )
-
-    return ChangeHandler(decide, prepare)
+def edit_note(deps: Dependencies, asked: Asked[EditNote], found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
+    """Change a note in its place, unless it has changed since it was read."""
+    payload, (held, place) = asked.payload, found
+    if deps.whole_files.view(memory_of(asked)) != held:
+        raise note_is_gone(payload.id)
+    data = stands = held[slice(*place.span)].strip(b"\r\n")
+    result: dict[str, Any] = {"file": MEMORY}
+    if payload.content is not None:
+        section, content, screened = deps.screen.note(asked, place.section, payload.content)
+        note = _rendered(asked, content, section, now)
+        data, result = note.data, _saved(note, screened)
+    if payload.pinned is not None:
+        data = with_pin(data.decode(), pinned=payload.pinned).encode()
+    ((id_, after),) = notes_of(asked.group, data).items()
+    if after.author == NOBODY or is_blank(after.text.removeprefix("-")) or is_blank(after.section):
+        why = f"nothing is left of {payload.id} without {PINNED}: edit its text"
+        raise Refusal("invalid", why, field="payload")
+    result |= {"id": id_, "section": after.section}
+    return Outcome(result, () if data == stands else (edited(asked.group, memory_of(asked), held, place.span, data),))
 
 
 def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NotePlace]:
@@ -118,26 +111,22 @@ def note_is_gone(id_: str) -> Refusal:
     return Refusal("conflict", why, field="payload.id")
 
 
-def read_group_files(files: GroupFiles) -> QueryHandler:
-    """Return the handler of `read_group_files`: one bad file is named and leaves the others readable."""
-
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        result: dict[str, Any] = {}
-        problems: list[dict[str, str]] = []
-        for member, name in (("persona", PERSONA), ("memory", MEMORY), ("summary", SUMMARY)):
-            try:
-                text = files.read(f"groups/{asked.group}/{name}")
-                result[member] = None if text is None else text.text
-                if text is not None and text.unread is not None:
-                    left_out = sum(text.unread.values())
-                    why = f"has {text.size} bytes, more than are served: the newest notes of each author are here"
-                    why = f"{why}, {left_out} older ones are not; search_memory finds them all"
-                    problems.append({"file": name, "message": why})
-            except FileProblem as problem:
-                result[member] = None
-                problems.append({"file": name, "message": problem.message})
-                log.warning("group_file.refused", file=problem.file, why=problem.message)
-        result["problems"] = problems
-        return result
-
-    return QueryHandler(answer)
+def read_group_files(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    """Return the group's files; one bad file is named and leaves the others readable."""
+    result: dict[str, Any] = {}
+    problems: list[dict[str, str]] = []
+    for member, name in (("persona", PERSONA), ("memory", MEMORY), ("summary", SUMMARY)):
+        try:
+            text = deps.files.read(f"groups/{asked.group}/{name}")
+            result[member] = None if text is None else text.text
+            if text is not None and text.unread is not None:
+                left_out = sum(text.unread.values())
+                why = f"has {text.size} bytes, more than are served: the newest notes of each author are here"
+                why = f"{why}, {left_out} older ones are not; search_memory finds them all"
+                problems.append({"file": name, "message": why})
+        except FileProblem as problem:
+            result[member] = None
+            problems.append({"file": name, "message": problem.message})
+            log.warning("group_file.refused", file=problem.file, why=problem.message)
+    result["problems"] = problems
+    return result

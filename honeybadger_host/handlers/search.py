@@ -14,7 +14,7 @@ from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.context.recall import MAX_RANKED
 from honeybadger_host.context.subject import GROUNDS
 from honeybadger_host.errors import JournalError
-from honeybadger_host.handler_kinds import Asked, QueryHandler
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.entries.saving import is_pinned_note
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -40,64 +40,62 @@ DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
 _MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
 
 
-def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
-    """Return the handler of `search_memory`. The last person who edited an entry or a note is shown as its author.
+def search_memory(
+    index: Index, journal: Path, files: GroupFiles, asked: Asked[SearchMemory], now: datetime
+) -> Mapping[str, Any]:
+    """Return what is found. The last person who edited an entry or a note is shown as its author.
 
     Args:
         journal: says who edited which entries.
         files: say who edited which notes.
     """
+    payload = asked.payload
+    since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
+    if since is not None and until is not None and since > until:
+        why = f"payload.until {payload.until} is before since {payload.since}: nothing can be found, exchange them"
+        raise Refusal("invalid", why, field="payload.until")
+    limit = payload.limit or DEFAULT_LIMIT
+    vector = None if payload.query is None else index.vector_of(payload.query)
+    looks = [asked.group, archive_of(asked.group)] if payload.archived else [asked.group]
 
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: SearchMemory = asked.payload
-        since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
-        if since is not None and until is not None and since > until:
-            why = f"payload.until {payload.until} is before since {payload.since}: nothing can be found, exchange them"
-            raise Refusal("invalid", why, field="payload.until")
-        limit = payload.limit or DEFAULT_LIMIT
-        vector = None if payload.query is None else index.vector_of(payload.query)
-        looks = [asked.group, archive_of(asked.group)] if payload.archived else [asked.group]
+    def ask(corpus: Corpus, most: int, group: str) -> tuple[list[int], list[Hit]]:
+        from honeybadger_host.search.ranking import Filters, newest, search
 
-        def ask(corpus: Corpus, most: int, group: str) -> tuple[list[int], list[Hit]]:
-            from honeybadger_host.search.ranking import Filters, newest, search
+        filters = Filters(
+            kinds=_KINDS["entries" if payload.category or payload.tags else payload.scope or "all"],
+            category=payload.category or "",
+            tags=payload.tags or (),
+            since=since,
+            until=until,
+            hidden=index.lookups.expired(asked.group, now.timestamp()),
+            only_hidden=payload.archived is True and group == asked.group,
+        )
+        if payload.query is None:
+            return newest(corpus, limit=most, filters=filters), []
+        hits = search(corpus, payload.query, now=now, limit=most, filters=filters, vector=vector)
+        return [hit.number for hit in hits], hits
 
-            filters = Filters(
-                kinds=_KINDS["entries" if payload.category or payload.tags else payload.scope or "all"],
-                category=payload.category or "",
-                tags=payload.tags or (),
-                since=since,
-                until=until,
-                hidden=index.lookups.expired(asked.group, now.timestamp()),
-                only_hidden=payload.archived is True and group == asked.group,
-            )
-            if payload.query is None:
-                return newest(corpus, limit=most, filters=filters), []
-            hits = search(corpus, payload.query, now=now, limit=most, filters=filters, vector=vector)
-            return [hit.number for hit in hits], hits
-
-        most = limit
-        while True:
-            numbers: list[int] = []
-            hits: list[Hit] = []
-            is_complete = True
-            for group in looks:
-                (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
-                numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
-            found = index.lookups.show(numbers)
-            if payload.archived:  # without the global group
-                found = {number: one for number, one in found.items() if one.group in looks}
-                numbers = _in_order(found, hits)
-            folded = _folded(found, numbers)
-            if len(folded) >= limit or len(numbers) < most or most >= MAX_RANKED:
-                break
-            most *= _MORE_RANKED  # equal notes count once
-        by_number = {hit.number: hit for hit in hits}
-        shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
-        if payload.archived:
-            shown = [{**one, "archived": True} for one in shown]
-        return {"hits": shown, "is_complete": is_complete}
-
-    return QueryHandler(answer)
+    most = limit
+    while True:
+        numbers: list[int] = []
+        hits: list[Hit] = []
+        is_complete = True
+        for group in looks:
+            (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
+            numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
+        found = index.lookups.show(numbers)
+        if payload.archived:  # without the global group
+            found = {number: one for number, one in found.items() if one.group in looks}
+            numbers = _in_order(found, hits)
+        folded = _folded(found, numbers)
+        if len(folded) >= limit or len(numbers) < most or most >= MAX_RANKED:
+            break
+        most *= _MORE_RANKED  # equal notes count once
+    by_number = {hit.number: hit for hit in hits}
+    shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
+    if payload.archived:
+        shown = [{**one, "archived": True} for one in shown]
+    return {"hits": shown, "is_complete": is_complete}
 
 
 def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:

@@ -20,9 +20,10 @@ from honeybadger_agent.wire import (
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES
-from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import check_version
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size, with_neutralised
+from honeybadger_host.handlers.redaction import CleanTexts, check_size, with_neutralised
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.memory.session_document import (
     Environment,
@@ -35,7 +36,6 @@ from honeybadger_host.memory.session_document import (
 )
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Feedback, dump_feedback, turns_file
-from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
@@ -50,110 +50,100 @@ _KEPT: Final = (  # by `delete_session`
 )
 
 
-def load_session(documents: Sessions) -> QueryHandler:
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        view = documents.read(asked.group, asked.session)
-        return {
-            **members_of(view.document),
-            "version": version_of(view.document),
-            "turns": view.document.turns,
-            "tokens": view.document.tokens,
-            "file": session_file(asked.group, asked.session),
-            "is_new": view.is_new,
-        }
-
-    return QueryHandler(answer)
+def load_session(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    view = deps.sessions.read(asked.group, asked.session)
+    return {
+        **members_of(view.document),
+        "version": version_of(view.document),
+        "turns": view.document.turns,
+        "tokens": view.document.tokens,
+        "file": session_file(asked.group, asked.session),
+        "is_new": view.is_new,
+    }
 
 
-def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload: UpdateSession = asked.payload
-        if not payload.model_fields_set - {"expected_version"}:
-            raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
-        screen.path("session", asked.session)
-        document = documents.view(asked.group, asked.session).document
-        check_version("the document", payload.expected_version, version_of(document))
-        texts = CleanTexts(asked, screen)
-        updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
-        result = with_neutralised(_state(asked, updated), texts.changed)
-        return Outcome(result, (documents.write(asked.group, asked.session, updated),))
-
-    return ChangeHandler(decide, lambda asked: documents.load(asked.group, asked.session))
+def load(deps: Dependencies, asked: Asked) -> None:
+    deps.sessions.load(asked.group, asked.session)
 
 
-def compact_session(documents: Sessions) -> ChangeHandler[None]:
-    """Return the handler of `compact_session`: it changes nothing when the document is within its limits."""
-
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        document = documents.view(asked.group, asked.session).document
-        compacted = documents.compacted(asked.group, asked.session, document, now)
-        result = {
-            **_state(asked, compacted.document),
-            "is_changed": compacted.is_changed,
-            "summarised": compacted.summarised,
-            "facts_removed": compacted.facts_removed,
-            "tasks_removed": compacted.tasks_removed,
-        }
-        if not compacted.is_changed:
-            return Outcome(result)
-        return Outcome(result, (documents.write(asked.group, asked.session, compacted.document),))
-
-    return ChangeHandler(decide, lambda asked: documents.load(asked.group, asked.session))
+def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: None, now: datetime) -> Outcome:
+    payload, documents = asked.payload, deps.sessions
+    if not payload.model_fields_set - {"expected_version"}:
+        raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
+    deps.screen.path("session", asked.session)
+    document = documents.view(asked.group, asked.session).document
+    check_version("the document", payload.expected_version, version_of(document))
+    texts = CleanTexts(asked, deps.screen)
+    updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
+    result = with_neutralised(_state(asked, updated), texts.changed)
+    return Outcome(result, (documents.write(asked.group, asked.session, updated),))
 
 
-def delete_session(documents: Sessions) -> ChangeHandler[None]:
-    """Return the handler of `delete_session`: earlier turns stay in the log but do not come back."""
-
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload: DeleteSession = asked.payload
-        document = documents.view(asked.group, asked.session).document
-        check_version("the document", payload.expected_version, version_of(document))
-        changes, begins_after = documents.remove(
-            asked.group, asked.session, asked.sender, now, begins_again=payload.begin_again or False
-        )
-        result = {
-            "session": asked.session,
-            "is_deleted": bool(changes),
-            "file": session_file(asked.group, asked.session),
-            "log": turns_file(asked.group, asked.session) if document.turns else None,
-            "context_begins_after": begins_after,
-            "kept": [*_KEPT],
-        }
-        return Outcome(result, changes)
-
-    return ChangeHandler(decide, lambda asked: documents.load_removal(asked.group, asked.session))
+def compact_session(deps: Dependencies, asked: Asked, prepared: None, now: datetime) -> Outcome:
+    """Compact a document; nothing changes when it is within its limits."""
+    documents = deps.sessions
+    document = documents.view(asked.group, asked.session).document
+    compacted = documents.compacted(asked.group, asked.session, document, now)
+    result = {
+        **_state(asked, compacted.document),
+        "is_changed": compacted.is_changed,
+        "summarised": compacted.summarised,
+        "facts_removed": compacted.facts_removed,
+        "tasks_removed": compacted.tasks_removed,
+    }
+    if not compacted.is_changed:
+        return Outcome(result)
+    return Outcome(result, (documents.write(asked.group, asked.session, compacted.document),))
 
 
-def list_sessions(documents: Sessions) -> QueryHandler:
-    """Return the handler of `list_sessions`: a document that cannot be read is named and hides no other."""
+def load_removal(deps: Dependencies, asked: Asked) -> None:
+    deps.sessions.load_removal(asked.group, asked.session)
 
-    def row(group: str, session: str, changed: float) -> dict[str, Any]:
-        at = time_stamp(datetime.fromtimestamp(changed, UTC), "milliseconds")
-        head: dict[str, Any] = {"session": session, "updated_at": at}
-        try:
-            view = documents.read(group, session)
-        except WorldFailed as error:
-            return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": str(error)}
-        document = view.document
-        if view.skipped:
-            lines = count_of(view.skipped, "line")
-            head["problem"] = f"{turns_file(group, session)}: {lines} skipped, not a turn; the newest {view.fault}"
-        return {
-            **head,
-            "turns": document.turns,
-            "entries": len(document.recent_history),
-            "tokens": document.tokens,
-            "has_file": view.data is not None,
-        }
 
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: ListSessions = asked.payload
-        names = documents.names(asked.group)
-        first = payload.offset or 0
-        shown = names[first : first + (payload.limit or DEFAULT_ROWS)]
-        return {"sessions": [row(asked.group, *found) for found in shown], "total": len(names)}
+def delete_session(deps: Dependencies, asked: Asked[DeleteSession], prepared: None, now: datetime) -> Outcome:
+    """Delete a document: earlier turns stay in the log but do not come back."""
+    document = deps.sessions.view(asked.group, asked.session).document
+    check_version("the document", asked.payload.expected_version, version_of(document))
+    changes, begins_after = deps.sessions.remove(
+        asked.group, asked.session, asked.sender, now, begins_again=asked.payload.begin_again or False
+    )
+    result = {
+        "session": asked.session,
+        "is_deleted": bool(changes),
+        "file": session_file(asked.group, asked.session),
+        "log": turns_file(asked.group, asked.session) if document.turns else None,
+        "context_begins_after": begins_after,
+        "kept": [*_KEPT],
+    }
+    return Outcome(result, changes)
 
-    return QueryHandler(answer)
+
+def list_sessions(deps: Dependencies, asked: Asked[ListSessions], now: datetime) -> Mapping[str, Any]:
+    """Return the sessions; a document that cannot be read is named and hides no other."""
+    names = deps.sessions.names(asked.group)
+    first = asked.payload.offset or 0
+    shown = names[first : first + (asked.payload.limit or DEFAULT_ROWS)]
+    return {"sessions": [_row(deps.sessions, asked.group, *found) for found in shown], "total": len(names)}
+
+
+def _row(documents: Sessions, group: str, session: str, changed: float) -> dict[str, Any]:
+    at = time_stamp(datetime.fromtimestamp(changed, UTC), "milliseconds")
+    head: dict[str, Any] = {"session": session, "updated_at": at}
+    try:
+        view = documents.read(group, session)
+    except WorldFailed as error:
+        return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": str(error)}
+    document = view.document
+    if view.skipped:
+        lines = count_of(view.skipped, "line")
+        head["problem"] = f"{turns_file(group, session)}: {lines} skipped, not a turn; the newest {view.fault}"
+    return {
+        **head,
+        "turns": document.turns,
+        "entries": len(document.recent_history),
+        "tokens": document.tokens,
+        "has_file": view.data is not None,
+    }
 
 
 def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
@@ -275,31 +265,29 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: CleanText
     return known.model_copy(update=changed)
 
 
-def record_feedback(turn_logs: TurnLogs, screen: Screen) -> ChangeHandler[None]:
-    def prepare(asked: Asked) -> None:
-        turn_logs.load(asked.group, asked.session)
+def load_log(deps: Dependencies, asked: Asked) -> None:
+    deps.turn_logs.load(asked.group, asked.session)
 
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload: RecordFeedback = asked.payload
-        screen.path("session", asked.session)
-        content, changed = screen.text(asked, "payload.content", payload.content or "")
-        if payload.kind == "correction" and is_blank(neutralise(content).text):
-            why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
-            raise Refusal("invalid", why, field="payload.content")
-        last = turn_logs.next_number(asked.group, asked.session) - 1
-        if payload.turn is not None and payload.turn > last:
-            why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
-            raise Refusal("not_found", why, field="payload.turn")
-        feedback = Feedback(
-            at=to_milliseconds(now),
-            kind=payload.kind,
-            content=content,
-            session=asked.session,
-            turn=payload.turn or last or None,
-            by=asked.sender,
-            request=asked.request_id,
-        )
-        result = with_neutralised({"turn": feedback.turn}, changed)
-        return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))
 
-    return ChangeHandler(decide, prepare)
+def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: None, now: datetime) -> Outcome:
+    payload = asked.payload
+    deps.screen.path("session", asked.session)
+    content, changed = deps.screen.text(asked, "payload.content", payload.content or "")
+    if payload.kind == "correction" and is_blank(neutralise(content).text):
+        why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
+        raise Refusal("invalid", why, field="payload.content")
+    last = deps.turn_logs.next_number(asked.group, asked.session) - 1
+    if payload.turn is not None and payload.turn > last:
+        why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
+        raise Refusal("not_found", why, field="payload.turn")
+    feedback = Feedback(
+        at=to_milliseconds(now),
+        kind=payload.kind,
+        content=content,
+        session=asked.session,
+        turn=payload.turn or last or None,
+        by=asked.sender,
+        request=asked.request_id,
+    )
+    result = with_neutralised({"turn": feedback.turn}, changed)
+    return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))

@@ -13,10 +13,9 @@ from typing import Any, Final
 import anyio.to_thread
 
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHandler, TurnUnderWay
-from honeybadger_host.handlers.conversation import prepare_turn
-from honeybadger_host.handlers.turns.chat_turn import TurnDependencies, begun
-from honeybadger_host.journal.changes import Added, Change, FileRemoved, WholeFiles, read_whole
-from honeybadger_host.journal.journal import Journal
+from honeybadger_host.handlers.conversation import load_to_append
+from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, begun
+from honeybadger_host.journal.changes import Added, Change, FileRemoved, read_whole
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.runs import Run, TaskChanged
@@ -26,23 +25,18 @@ MOST_TURNS: Final = 10  # newest turns of its session that a run gets at most, w
 _NOTHING: Final = ("", "NOTHING")
 
 
-def run_of(run: Run, deps: TurnDependencies, files: WholeFiles, states: TaskStates, journal: Journal) -> TurnHandler:
-    """Return the handler of a run.
-
-    Args:
-        journal: its next number is the number of the message with the answer.
-    """
-    load_session = prepare_turn(deps.turn_logs, deps.documents)
-    file = task_file(run.group, run.id)
+def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
+    """Return the handler of a run."""
+    memory, file = runtime.memory, task_file(run.group, run.id)
 
     def prepare(asked: Asked) -> None:
-        load_session(asked)
-        files.load(file)
+        load_to_append(memory, asked)
+        memory.whole_files.load(file)
 
     async def begin(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        if await anyio.to_thread.run_sync(read_whole, deps.runtime.home / file) != run.data:
+        if await anyio.to_thread.run_sync(read_whole, memory.home / file) != run.data:
             raise TaskChanged
-        turn = begun(deps, asked, under_way, MOST_TURNS)
+        turn = begun(runtime, asked, under_way, MOST_TURNS)
         await turn.run()
 
         def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
@@ -62,11 +56,11 @@ def run_of(run: Run, deps: TurnDependencies, files: WholeFiles, states: TaskStat
                 tokens=state.tokens + sum(tokens),
             )
             over: tuple[Change, ...] = ()
-            if run.task.schedule_type == "once" and not run.is_asked and files.view(file) == run.data:
+            if run.task.schedule_type == "once" and not run.is_asked and memory.whole_files.view(file) == run.data:
                 over = (FileRemoved(run.group, "task", file, run.data),)
             told: tuple[Change, ...] = ()
             if not is_quiet:  # a message is the first change: its number is the journal's next
-                told = (_message(run, outcome.result, journal.next_seq, now), *outcome.changes)
+                told = (_message(run, outcome.result, memory.journal.next_seq, now), *outcome.changes)
             return Outcome(outcome.result, (*told, *over, ended))
 
         return ChangeHandler(decide, prepare)

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, TaskList
+from honeybadger_agent.wire import ListTasks, Refusal, ScheduleTask, TaskList
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_agent.wording import listed
@@ -27,8 +26,9 @@ from honeybadger_host.agents import Agents, unknown_agent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
-from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.journal.changes import FileRemoved, FileWritten, WholeFiles, read_whole
+from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.redaction import with_neutralised
+from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whole
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (
@@ -66,33 +66,27 @@ class TaskDependencies:
     """Everything that the handlers of tasks need.
 
     Args:
-        running: group -> id of the turn that runs there; empty: none.
-        least_seconds: seconds between two runs at least.
         host_zone: the time zone of tasks that name none.
-        model: the model of agents that name none.
+        running: group -> id of the turn that runs there; empty: none.
     """
 
-    home: Path
-    files: WholeFiles
+    memory: Dependencies
     states: TaskStates
-    agents: Agents
-    screen: Screen
-    least_seconds: float
     host_zone: str
-    model: str
     running: Callable[[str], str]
 
     def schedule(self, task: TaskFile, now: datetime) -> Schedule:
         """Return when a task runs. Raises WrongSchedule."""
-        return schedule_of(task, now, self.host_zone, self.least_seconds)
+        return schedule_of(task, now, self.host_zone, self.memory.settings.tasks.least_seconds)
 
     def why_idle(self, task: TaskFile) -> str | None:
         """Return why a task does not run, though nothing is wrong with its file, or None if it runs."""
-        name = task.agent or self.agents.default
-        agent = self.agents.current.get(name)
+        agents = self.memory.agents
+        name = task.agent or agents.default
+        agent = agents.current.get(name)
         if agent is None:
-            return unknown_agent(name, self.agents.current)
-        return why_without_model(name, agent.model or self.model)
+            return unknown_agent(name, agents.current)
+        return why_without_model(name, agent.model or self.memory.settings.model.name)
 
 
 def why_without_model(agent: str, model: str) -> str | None:
@@ -107,61 +101,64 @@ def why_without_model(agent: str, model: str) -> str | None:
 
 def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
     """Return the handlers of all types of this module."""
+    changes: Mapping[str, Callable[[TaskDependencies, _Found], _Done]] = {
+        "pause_task": _paused,
+        "resume_task": _resumed,
+        "cancel_task": _cancelled,
+        "run_task": _asked_for,
+    }
     return {
-        "schedule_task": _schedule_task(deps),
-        "pause_task": _changed(deps, _paused),
-        "resume_task": _changed(deps, _resumed),
-        "cancel_task": _changed(deps, _cancelled),
-        "run_task": _changed(deps, partial(_asked_for, deps)),
-        "list_tasks": QueryHandler(lambda asked, now: _listed(deps, asked, now)),
+        "schedule_task": ChangeHandler(partial(schedule_task, deps), partial(_prepare_schedule_task, deps)),
+        "list_tasks": QueryHandler(partial(list_tasks, deps)),
+        **{
+            name: ChangeHandler(partial(_changed, deps, change), partial(_prepare_change, deps))
+            for name, change in changes.items()
+        },
     }
 
 
-def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
-    def prepare(asked: Asked) -> list[str]:
-        known = list(tasks_of(deps.home, asked.group))
-        for id_ in _new_ids(asked):
-            deps.files.load(task_file(asked.group, id_))
-        return known
+def _prepare_schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask]) -> list[str]:
+    """Return the ids of the group's tasks, with the files that a new task may go to loaded."""
+    for id_ in _new_ids(asked):
+        deps.memory.whole_files.load(task_file(asked.group, id_))
+    return list(tasks_of(deps.memory.home, asked.group))
 
-    def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
-        payload: ScheduleTask = asked.payload
-        there = {*(task_file(asked.group, each) for each in known), *deps.files.below(tasks_folder(asked.group))}
-        if len(there) >= MOST_TASKS:
-            why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
-            raise Refusal("too_large", why)
-        free = [each for each in _new_ids(asked) if deps.files.view(task_file(asked.group, each)) is None]
-        if not free:
-            raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
-        id_ = free[0]
-        if (blank := blank_member(payload)) is not None:
-            why = f"payload.{blank} is blank: say what to do; nothing was scheduled"
-            raise Refusal("invalid", why, field=f"payload.{blank}")
-        name, changed = deps.screen.text(asked, "payload.name", payload.name)
-        description, more = deps.screen.text(asked, "payload.description", payload.description)
-        said = {
-            **payload.model_dump(),
-            "name": name,
-            "description": description,
-            "agent": _agent(deps, asked, payload),
-            "time_zone": payload.time_zone or deps.host_zone,
-        }
-        task = TaskFile(**said, created=now.replace(microsecond=0), by=asked.sender)
-        try:
-            first = next_run(deps.schedule(task, now), now)
-        except WrongSchedule as error:
-            member = f"payload.{error.member}"
-            raise Refusal("invalid", f"{member} {error}", field=member) from None
-        if first is None:
-            why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
-            raise Refusal("invalid", why, field="payload.run_at")
-        state = TaskState(id_, now, until=now)
-        row = task_row(deps, asked.group, id_, task, state, now)
-        row["neutralised"] = dict(Counter(changed) + Counter(more))
-        written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
-        return Outcome(row, (written, recorded(asked.group, state)))
 
-    return ChangeHandler(decide, prepare)
+def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: list[str], now: datetime) -> Outcome:
+    payload, files, screen = asked.payload, deps.memory.whole_files, deps.memory.screen
+    there = {*(task_file(asked.group, each) for each in known), *files.below(tasks_folder(asked.group))}
+    if len(there) >= MOST_TASKS:
+        why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
+        raise Refusal("too_large", why)
+    free = [each for each in _new_ids(asked) if files.view(task_file(asked.group, each)) is None]
+    if not free:
+        raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
+    id_ = free[0]
+    if (blank := blank_member(payload)) is not None:
+        why = f"payload.{blank} is blank: say what to do; nothing was scheduled"
+        raise Refusal("invalid", why, field=f"payload.{blank}")
+    name, changed = screen.text(asked, "payload.name", payload.name)
+    description, more = screen.text(asked, "payload.description", payload.description)
+    said = {
+        **payload.model_dump(),
+        "name": name,
+        "description": description,
+        "agent": _agent(deps.memory.agents, asked),
+        "time_zone": payload.time_zone or deps.host_zone,
+    }
+    task = TaskFile(**said, created=now.replace(microsecond=0), by=asked.sender)
+    try:
+        first = next_run(deps.schedule(task, now), now)
+    except WrongSchedule as error:
+        member = f"payload.{error.member}"
+        raise Refusal("invalid", f"{member} {error}", field=member) from None
+    if first is None:
+        why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
+        raise Refusal("invalid", why, field="payload.run_at")
+    state = TaskState(id_, now, until=now)
+    row = task_row(deps, asked.group, id_, task, state, now)
+    written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
+    return Outcome(with_neutralised(row, Counter(changed) + Counter(more)), (written, recorded(asked.group, state)))
 
 
 def _new_ids(asked: Asked) -> tuple[str, str]:
@@ -170,10 +167,10 @@ def _new_ids(asked: Asked) -> tuple[str, str]:
     return name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
 
 
-def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
+def _agent(agents: Agents, asked: Asked[ScheduleTask]) -> str:
     """Return the agent that runs the task. Raises Refusal if there is none or it may not be scheduled."""
-    known = deps.agents.current
-    agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
+    known = agents.current
+    agent = asked.payload.agent or (asked.sender if asked.sender in known else agents.default)
     if agent not in known:
         raise Refusal("not_found", unknown_agent(agent, known), field="payload.agent")
     if asked.sender in known and agent not in (asked.sender, *known[asked.sender].delegates_to):
@@ -217,28 +214,31 @@ class _Found:
 _Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
 
 
-def _changed(deps: TaskDependencies, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:
-    """Return a handler that does something with one task of the group."""
+def _prepare_change(deps: TaskDependencies, asked: Asked) -> None:
+    deps.memory.whole_files.load(task_file(asked.group, asked.payload.task))
 
-    def prepare(asked: Asked) -> None:
-        deps.files.load(task_file(asked.group, asked.payload.task))
 
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        found = _found(deps, asked, now)
-        task, state, files = change(found)
-        row = task_row(deps, asked.group, found.id, task or found.problem, state, now)
-        if state is found.state and not files:
-            return Outcome(row)
-        return Outcome(row, (*files, recorded(asked.group, state)))
-
-    return ChangeHandler(decide, prepare)
+def _changed(
+    deps: TaskDependencies,
+    change: Callable[[TaskDependencies, _Found], _Done],
+    asked: Asked,
+    prepared: None,
+    now: datetime,
+) -> Outcome:
+    """Do something with one task of the group."""
+    found = _found(deps, asked, now)
+    task, state, files = change(deps, found)
+    row = task_row(deps, asked.group, found.id, task or found.problem, state, now)
+    if state is found.state and not files:
+        return Outcome(row)
+    return Outcome(row, (*files, recorded(asked.group, state)))
 
 
 def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
     """Return the task that is asked for. Raises Refusal if the group has none of that id."""
     id_: str = asked.payload.task
     file = task_file(asked.group, id_)
-    data = deps.files.view(file)
+    data = deps.memory.whole_files.view(file)
     if data is None:
         raise _not_found(deps, asked.group, id_)
     state = deps.states.view(asked.group, id_) or TaskState(id_, now, until=now)
@@ -249,23 +249,21 @@ def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
-    known = listed([*tasks_of(deps.home, group)])
+    known = listed([*tasks_of(deps.memory.home, group)])
     there = f"there are: {known}" if known else "it has none"
     return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
 
 
-def _paused(found: _Found) -> _Done:
-    task, payload = found.mended(), found.asked.payload
+def _paused(deps: TaskDependencies, found: _Found) -> _Done:
+    task, said = found.mended(), found.asked.payload.why
     if task.paused:
         return task, found.state, ()
-    why = f"by {found.asked.sender}" + (
-        f": {payload.why}" if isinstance(payload, PauseTask) and payload.why is not None else ""
-    )
+    why = f"by {found.asked.sender}" + (f": {said}" if said is not None else "")
     task = task.model_copy(update={"paused": why})
     return task, found.state.after("paused", found.now, why=why), (found.rewritten(paused=why),)
 
 
-def _resumed(found: _Found) -> _Done:
+def _resumed(deps: TaskDependencies, found: _Found) -> _Done:
     task = found.mended()
     if not task.paused:
         return task, found.state, ()
@@ -273,7 +271,7 @@ def _resumed(found: _Found) -> _Done:
     return task, found.state.after("resumed", found.now, until=found.now), (found.rewritten(paused=False),)
 
 
-def _cancelled(found: _Found) -> _Done:
+def _cancelled(deps: TaskDependencies, found: _Found) -> _Done:
     removed = FileRemoved(found.asked.group, "task", found.file, found.data)
     return found.task, found.state.after("cancelled", found.now, why=f"by {found.asked.sender}", asked=None), (removed,)
 
@@ -287,13 +285,12 @@ def _asked_for(deps: TaskDependencies, found: _Found) -> _Done:
     return task, found.state.after("asked", found.now, asked=found.now, why=f"asked for by {found.asked.sender}"), ()
 
 
-def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
-    payload: ListTasks = asked.payload
-    rows = []
-    for id_ in tasks_of(deps.home, asked.group) if payload.task is None else [payload.task]:
+def list_tasks(deps: TaskDependencies, asked: Asked[ListTasks], now: datetime) -> Mapping[str, Any]:
+    wanted, home, rows = asked.payload.task, deps.memory.home, list[dict[str, Any]]()
+    for id_ in tasks_of(home, asked.group) if wanted is None else [wanted]:
         try:
             check_id(id_)
-            if (data := read_whole(deps.home / task_file(asked.group, id_))) is None:
+            if (data := read_whole(home / task_file(asked.group, id_))) is None:
                 continue
             task: TaskFile | str = parse_task(data)
         except ValueError as error:
@@ -302,11 +299,11 @@ def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str,
             task = "it cannot be read, or is not a plain file: put one in its place"
         state = deps.states.current(asked.group, id_) or TaskState(id_, now, until=now)
         row = task_row(deps, asked.group, id_, task, state, now)
-        if payload.task is not None and isinstance(task, TaskFile):
+        if wanted is not None and isinstance(task, TaskFile):
             row["task"] = orjson.loads(dump_task(task))
         rows.append(row)
-    if payload.task is not None and not rows:
-        raise _not_found(deps, asked.group, payload.task)
+    if wanted is not None and not rows:
+        raise _not_found(deps, asked.group, wanted)
     return TaskList.model_validate({"tasks": rows}).model_dump(exclude_none=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
+from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import with_restored, without_turns
@@ -52,14 +52,10 @@ class Withdrawing:
     documents: Sessions
     watermarks: Watermarks
 
-    def handler(self) -> ChangeHandler[_Found]:
-        """Return the handler of `withdraw_turns`."""
-        return ChangeHandler(self._decide, self._prepare)
-
-    def _prepare(self, asked: Asked) -> _Found:
-        payload: WithdrawTurns = asked.payload
+    def prepare(self, asked: Asked[WithdrawTurns]) -> _Found:
+        """Return the turns to withdraw, loaded."""
         mark = self.watermarks.read(asked.group, asked.session)
-        logged = self._logged(asked.group, asked.session, payload.from_turn, MAX_NUMBER)
+        logged = self._logged(asked.group, asked.session, asked.payload.from_turn, MAX_NUMBER)
         return _Found([each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn)
 
     def _logged(self, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
@@ -69,8 +65,9 @@ class Withdrawing:
         found = self.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
         return list(found)[::-1]
 
-    def _decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
-        payload: WithdrawTurns = asked.payload
+    def decide(self, asked: Asked[WithdrawTurns], found: _Found, now: datetime) -> Outcome:
+        """Return the changes that withdraw turns. Raises Refusal."""
+        payload = asked.payload
         last = self.turn_logs.next_number(asked.group, asked.session) - 1
         if payload.from_turn > last:
             what = f"its last turn is {last}" if last else "nothing was said in it"

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
 from honeybadger_agent.wording import meant
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler, without_preparation
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size, not_blank, with_neutralised
-from honeybadger_host.journal.changes import FileWritten, WholeFiles
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.redaction import CleanTexts, check_size, not_blank, with_neutralised
+from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import (
     WorkingEntry,
     dump_working,
@@ -28,120 +29,72 @@ DEFAULT_TTL_MINUTES: Final = 5.0
 MAX_TTL_MINUTES: Final = 1440.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 MAX_DATA_BYTES = 131_072  # size limit of one entry's data, in bytes
-_OFF: Final = "working memory is off on this host (working.enabled): do without it"
+OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 
-def working_table(
-    working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen, *, is_on: bool
-) -> Mapping[str, Handler]:
-    """Return the handlers of working memory; all refuse when it is off."""
-    table: Mapping[str, Handler] = {
-        "save_to_working_memory": _save(working_memory, files, screen),
-        "get_from_working_memory": _get(working_memory),
-        "search_working_memory": _search(working_memory),
-        "list_working_memory": _list(working_memory),
-    }
-    return table if is_on else {name: switched_off(handler, _OFF) for name, handler in table.items()}
+def prepare_save(deps: Dependencies, asked: Asked[SaveToWorkingMemory]) -> None:
+    deps.working_memory.load(asked.group, asked.session)
+    file = working_file(asked.group, asked.session, asked.payload.key)
+    data = deps.whole_files.load(file)
+    if data is not None:
+        own_entry(data, asked.group, asked.session, file)
 
 
-def _save(working_memory: WorkingMemoryStore, files: WholeFiles, screen: Screen) -> ChangeHandler[None]:
-    """Return the handler of `save_to_working_memory`: it replaces the data and the expiry of a known key."""
-
-    def prepare(asked: Asked) -> None:
-        payload: SaveToWorkingMemory = asked.payload
-        working_memory.load(asked.group, asked.session)
-        file = working_file(asked.group, asked.session, payload.key)
-        data = files.load(file)
-        if data is not None:
-            own_entry(data, asked.group, asked.session, file)
-
-    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload: SaveToWorkingMemory = asked.payload
-        screen.path("session", asked.session)
-        texts = CleanTexts(asked, screen)
-        key = texts.name("payload.key", payload.key)
-        at = to_milliseconds(now)
-        data = texts.said("payload.data", payload.data, heading=key)
-        check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
-        category = None if payload.category is None else texts.line("payload.category", payload.category)
-        tags = each_once(texts.line("payload.tags", tag) for tag in payload.tags or ())
-        entry = WorkingEntry(
-            key=key,
-            session=asked.session,
-            category=category,
-            tags=tags,
-            stored_at=at,
-            expires_at=at + _ttl(payload),
-            by=asked.sender,
-            request=asked.request_id,
-            data=data,
-        )
-        file = working_file(asked.group, asked.session, key)
-        is_new = _see_room(working_memory, asked, file, now)
-        change = FileWritten(asked.group, "working", file, dump_working(entry), files.view(file))
-        expires_at = time_stamp(entry.expires_at, "milliseconds")
-        result = {"key": key, "expires_at": expires_at, "replaced": not is_new}
-        return Outcome(with_neutralised(result, texts.changed), (change,))
-
-    return ChangeHandler(decide, prepare)
+def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, now: datetime) -> Outcome:
+    """Save an entry; one that exists gets the new data and the new expiry."""
+    payload = asked.payload
+    deps.screen.path("session", asked.session)
+    texts = CleanTexts(asked, deps.screen)
+    key = texts.name("payload.key", payload.key)
+    at = to_milliseconds(now)
+    data = texts.said("payload.data", payload.data, heading=key)
+    check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
+    entry = WorkingEntry(
+        key=key,
+        session=asked.session,
+        category=None if payload.category is None else texts.line("payload.category", payload.category),
+        tags=each_once(texts.line("payload.tags", tag) for tag in payload.tags or ()),
+        stored_at=at,
+        expires_at=at + _ttl(payload),
+        by=asked.sender,
+        request=asked.request_id,
+        data=data,
+    )
+    file = working_file(asked.group, asked.session, key)
+    is_new = _see_room(deps.working_memory, asked, file, now)
+    change = FileWritten(asked.group, "working", file, dump_working(entry), deps.whole_files.view(file))
+    result = {"key": key, "expires_at": time_stamp(entry.expires_at, "milliseconds"), "replaced": not is_new}
+    return Outcome(with_neutralised(result, texts.changed), (change,))
 
 
-def _get(working_memory: WorkingMemoryStore) -> QueryHandler:
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: GetFromWorkingMemory = asked.payload
-        entry = working_memory.read(asked.group, asked.session, payload.key)
-        if entry is None or entry.is_expired(now):
-            entries, _ = working_memory.look(asked.group, asked.session)
-            near = meant(payload.key, (one.key for one in live(entries, now)))
-            hint = f"did you mean {near!r}?" if near else "list_working_memory shows what is there"
-            why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
-            raise Refusal("not_found", why, field="payload.key")
-        return {
-            **_label(entry),
-            "stored_at": time_stamp(entry.stored_at, "milliseconds"),
-            "data": entry.data,
-        }
-
-    return QueryHandler(answer)
+def get(deps: Dependencies, asked: Asked[GetFromWorkingMemory], now: datetime) -> Mapping[str, Any]:
+    key = asked.payload.key
+    entry = deps.working_memory.read(asked.group, asked.session, key)
+    if entry is None or entry.is_expired(now):
+        entries, _ = deps.working_memory.look(asked.group, asked.session)
+        near = meant(key, (one.key for one in live(entries, now)))
+        hint = f"did you mean {near!r}?" if near else "list_working_memory shows what is there"
+        why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
+        raise Refusal("not_found", why, field="payload.key")
+    return {**_label(entry), "stored_at": time_stamp(entry.stored_at, "milliseconds"), "data": entry.data}
 
 
-def _search(working_memory: WorkingMemoryStore) -> QueryHandler:
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: SearchWorkingMemory = asked.payload
-        not_blank("payload.query", payload.query)
-        entries, _ = working_memory.look(asked.group, asked.session)
-        found = find(live(entries, now), payload.query, payload.category, payload.tags or (), now=now)
-        return {
-            "hits": [
-                {**_label(entry), "score": round(score, 4), "text": preview(entry, payload.query)}
-                for entry, score in found
-            ]
-        }
-
-    return QueryHandler(answer)
+def search(deps: Dependencies, asked: Asked[SearchWorkingMemory], now: datetime) -> Mapping[str, Any]:
+    payload = asked.payload
+    not_blank("payload.query", payload.query)
+    entries, _ = deps.working_memory.look(asked.group, asked.session)
+    found = find(live(entries, now), payload.query, payload.category, payload.tags or (), now=now)
+    hits = [
+        {**_label(entry), "score": round(score, 4), "text": preview(entry, payload.query)} for entry, score in found
+    ]
+    return {"hits": hits}
 
 
-def _list(working_memory: WorkingMemoryStore) -> QueryHandler:
-    """Return the handler of `list_working_memory`: by key, without data."""
-
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        entries, skipped = working_memory.look(asked.group, asked.session)
-        return {
-            "entries": [_label(entry) for entry in live(entries, now)],
-            "max_entries": MAX_ENTRIES,
-            "skipped": skipped,
-        }
-
-    return QueryHandler(answer)
-
-
-def switched_off(handler: Handler, why: str) -> Handler:
-    """Return a handler of the same kind that always refuses."""
-
-    def refuse(asked: Asked, now: datetime) -> Any:
-        raise Refusal("invalid", why, field="type")
-
-    return without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+def list_entries(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    """Return the entries by key, without data."""
+    entries, skipped = deps.working_memory.look(asked.group, asked.session)
+    labels = [_label(entry) for entry in live(entries, now)]
+    return {"entries": labels, "max_entries": MAX_ENTRIES, "skipped": skipped}
 
 
 def _ttl(payload: SaveToWorkingMemory) -> timedelta:

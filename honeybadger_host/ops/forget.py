@@ -31,7 +31,7 @@ from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import NotRegular, names_in, open_folder, open_plain, remove_leftovers
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers import Dependencies
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.forgetting import (
     Forgetting,

@@ -13,7 +13,7 @@ from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import HomeLock, Moved
-from honeybadger_host.handlers import Dependencies
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.peoples_files import ChangedFiles

@@ -73,7 +73,7 @@ def test_the_operator_undoes_with_and_without_a_running_host(
     assert (undone.returncode, undone.stderr) == (0, "")
     assert undone.stdout == f"groups/main/{saved.file}: restored; change 3 undoes 2\n"
     assert path.exists()
-    assert "was changed since change 2" in cli_error("undo", 2, home=host.home)
+    assert "nothing of change 2 is left to be undone" in cli_error("undo", 2, home=host.home)
     assert log_of(host.home) == [
         (1, "researcher", "entry"),
         (2, "researcher", "entry_removed"),

@@ -5,50 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal, parse_members
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeFiles
 
+_Handlers: TypeAlias = Mapping[str, ChangeHandler[Any]]  # request type -> the handler that decides it
+
+
+def prepare_change_many(handlers: _Handlers, asked: Asked) -> list[tuple[Asked, Any]]:
+    """Return each operation as a request, prepared. Raises Refusal, WorldFailed."""
+    prepared: list[tuple[Asked, Any]] = []
+    for place, operation in enumerate(asked.payload.operations):
+        try:
+            one = replace(asked, payload=parse_members(REQUEST_TYPES[operation.type], operation.payload))
+            prepared.append((one, handlers[operation.type].prepare(one)))
+        except Refusal as refusal:
+            raise _of_operation(refusal, place, operation) from None
+    return prepared
+
 
 def change_many(
-    handlers: Mapping[str, ChangeHandler[Any]], files: WholeFiles
-) -> ChangeHandler[list[tuple[Asked, Any]]]:
-    """Return the handler of `change_many`: each operation is decided as if those before it were done.
-
-    Args:
-        handlers: request type -> the handler that decides it.
-    """
-
-    def prepare(asked: Asked) -> list[tuple[Asked, Any]]:
-        payload: ChangeMany = asked.payload
-        prepared: list[tuple[Asked, Any]] = []
-        for place, operation in enumerate(payload.operations):
+    handlers: _Handlers,
+    files: WholeFiles,
+    asked: Asked[ChangeMany],
+    prepared: Sequence[tuple[Asked, Any]],
+    now: datetime,
+) -> Outcome:
+    """Decide each operation as if those before it were done."""
+    results: list[Mapping[str, Any]] = []
+    changes: list[Change] = []
+    with files.trial():
+        for place, (operation, (one, loaded)) in enumerate(zip(asked.payload.operations, prepared, strict=True)):
             try:
-                one = replace(asked, payload=parse_members(REQUEST_TYPES[operation.type], operation.payload))
-                prepared.append((one, handlers[operation.type].prepare(one)))
+                outcome = handlers[operation.type].decide(one, loaded, now)
             except Refusal as refusal:
                 raise _of_operation(refusal, place, operation) from None
-        return prepared
-
-    def decide(asked: Asked, prepared: Sequence[tuple[Asked, Any]], now: datetime) -> Outcome:
-        payload: ChangeMany = asked.payload
-        results: list[Mapping[str, Any]] = []
-        changes: list[Change] = []
-        with files.trial():
-            for place, (operation, (one, loaded)) in enumerate(zip(payload.operations, prepared, strict=True)):
-                try:
-                    outcome = handlers[operation.type].decide(one, loaded, now)
-                except Refusal as refusal:
-                    raise _of_operation(refusal, place, operation) from None
-                for change in outcome.changes:
-                    files.apply(change)
-                results.append(outcome.result)
-                changes += outcome.changes
-        return Outcome({"results": results}, tuple(_net(changes)))
-
-    return ChangeHandler(decide, prepare)
+            for change in outcome.changes:
+                files.apply(change)
+            results.append(outcome.result)
+            changes += outcome.changes
+    return Outcome({"results": results}, tuple(_net(changes)))
 
 
 def _of_operation(refusal: Refusal, place: int, operation: Operation) -> Refusal:

@@ -7,13 +7,14 @@ removed here, in one transaction.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_version,
@@ -23,7 +24,7 @@ from honeybadger_host.handlers.entries.answers import (
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
-from honeybadger_host.handlers.redaction import Screen, check_size, with_neutralised
+from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
@@ -62,88 +63,77 @@ class _Edit:
     gone: Mapping[str, Refusal | str]
 
 
-def edit_memory(places: EntryPlaces, screen: Screen, is_agent: Callable[[str], bool]) -> ChangeHandler[_Edit]:
-    """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
-    editing = _Editing(places, screen, is_agent)
-    return ChangeHandler(editing.decide, editing.prepare)
+def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
+    """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
+    if asked.payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
+        raise Refusal("invalid", "payload says nothing that is to change", field="payload")
+    places = deps.places
+    before: Entry | None = None
+    places.load(asked.group, asked.payload.id)
+    with contextlib.suppress(Refusal):  # an earlier change of the batch may make it
+        before = places.the_one(asked.group, asked.payload.id).entry
+    heading, held_in = ("", "") if before is None else (before.title or "", before.category)
+    payload, neutralised = cleaned(asked, asked.payload, deps.screen, heading=heading, category=held_in)
+    category = None if payload.category is None else places.entries.place(asked.group, payload.category)
+    bound_for: tuple[str, str | None] | None = None
+    free: list[str] = []
+    if before is not None:
+        bound_for = (category or before.category, payload.name or before.name)
+        if bound_for != (before.category, before.name):
+            free += _places(places, asked.group, before.id, *bound_for)
+    origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
+    valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
+    gone = load_superseded(places, asked.group, payload.supersedes or ())
+    return _Edit(payload, neutralised, category, bound_for, tuple(free), origin, valid_until, gone)
 
 
-@dataclass(frozen=True, slots=True)
-class _Editing:
-    """Everything that edits need; see `save_memory`."""
+def _places(places: EntryPlaces, group: str, id_: str, category: str, name: str | None) -> list[str]:
+    """Return the files that an entry may move to, loaded."""
+    if name is not None:
+        return places.named(group, category, name)
+    file = entry_file(group, category, id_)
+    places.files.load(file)
+    return [file]
 
-    places: EntryPlaces
-    screen: Screen
-    is_agent: Callable[[str], bool]
 
-    def prepare(self, asked: Asked) -> _Edit:
-        """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
-        if asked.payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
-            raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        before: Entry | None = None
-        self.places.load(asked.group, asked.payload.id)
-        with contextlib.suppress(Refusal):  # an earlier change of the batch may make it
-            before = self.places.the_one(asked.group, asked.payload.id).entry
-        heading, held_in = ("", "") if before is None else (before.title or "", before.category)
-        payload, neutralised = cleaned(asked, asked.payload, self.screen, heading=heading, category=held_in)
-        category = None if payload.category is None else self.places.entries.place(asked.group, payload.category)
-        bound_for: tuple[str, str | None] | None = None
-        places: list[str] = []
-        if before is not None:
-            bound_for = (category or before.category, payload.name or before.name)
-            if bound_for != (before.category, before.name):
-                places += self._places(asked.group, before.id, *bound_for)
-        origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=self.is_agent(asked.sender))
-        valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
-        gone = load_superseded(self.places, asked.group, payload.supersedes or ())
-        return _Edit(payload, neutralised, category, bound_for, tuple(places), origin, valid_until, gone)
+def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: datetime) -> Outcome:
+    """Return the edited entry, and the changes that make it. Raises Refusal."""
+    payload, places = edit.payload, deps.places
+    file, data, before = places.the_one(asked.group, payload.id)
+    check_version(f"entry {before.id}", payload.expected_version, version_of(data))
+    now = to_milliseconds(now)
+    check_future(edit.valid_until, now)
+    after = _edited(before, edit, now)
+    if not is_store(after.category):
+        check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
+    place = _place_of(places, before, after, file, edit)
+    if place != file:
+        after = replace(after, id=name_in(place))
+    written = dump_entry(after)
+    check_size("payload", len(written), MAX_ENTRY_FILE_BYTES, "bytes")
+    changes: tuple[Change, ...] = (FileWritten(asked.group, "entry", place, written, data),)
+    if place != file:
+        changes = (
+            FileRemoved(asked.group, "entry", file, data),
+            FileWritten(asked.group, "entry", place, written, None),
+        )
+    changes += superseded(places, asked.group, after, payload.supersedes or (), edit.gone, existed=True)
+    return Outcome(with_neutralised(shown(after, place, written), edit.neutralised), changes)
 
-    def _places(self, group: str, id_: str, category: str, name: str | None) -> list[str]:
-        """Return the files that an entry may move to, loaded."""
-        if name is not None:
-            return self.places.named(group, category, name)
-        file = entry_file(group, category, id_)
-        self.places.files.load(file)
-        return [file]
 
-    def decide(self, asked: Asked, edit: _Edit, now: datetime) -> Outcome:
-        """Return the edited entry, and the changes that make it. Raises Refusal."""
-        payload = edit.payload
-        file, data, before = self.places.the_one(asked.group, payload.id)
-        check_version(f"entry {before.id}", payload.expected_version, version_of(data))
-        now = to_milliseconds(now)
-        check_future(edit.valid_until, now)
-        after = _edited(before, edit, now)
-        if not is_store(after.category):
-            check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
-        place = self._place_of(before, after, file, edit)
-        if place != file:
-            after = replace(after, id=name_in(place))
-        written = dump_entry(after)
-        check_size("payload", len(written), MAX_ENTRY_FILE_BYTES, "bytes")
-        changes: tuple[Change, ...] = (FileWritten(asked.group, "entry", place, written, data),)
-        if place != file:
-            changes = (
-                FileRemoved(asked.group, "entry", file, data),
-                FileWritten(asked.group, "entry", place, written, None),
-            )
-        changes += superseded(self.places, asked.group, after, payload.supersedes or (), edit.gone, existed=True)
-        return Outcome(with_neutralised(shown(after, place, written), edit.neutralised), changes)
-
-    def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
-        """Return the file of an entry after an edit. Raises Refusal if it moves and the new place is taken."""
-        if (after.category, after.name) == (before.category, before.name):
-            return file
-        if edit.bound_for != (after.category, after.name):
-            raise Refusal("conflict", _CHANGED)
-        if after.name is not None:
-            places = [place for place in edit.places if place != file]
-            return self.places.free(places, after.category, after.name)
-        (place,) = edit.places
-        if self.places.files.view(place) is not None:
-            why = f"{place.split('/', 2)[2]} is there already: nothing was changed"
-            raise Refusal("conflict", why, field="payload.category")
-        return place
+def _place_of(places: EntryPlaces, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
+    """Return the file of an entry after an edit. Raises Refusal if it moves and the new place is taken."""
+    if (after.category, after.name) == (before.category, before.name):
+        return file
+    if edit.bound_for != (after.category, after.name):
+        raise Refusal("conflict", _CHANGED)
+    if after.name is not None:
+        return places.free([place for place in edit.places if place != file], after.category, after.name)
+    (place,) = edit.places
+    if places.files.view(place) is not None:
+        why = f"{place.split('/', 2)[2]} is there already: nothing was changed"
+        raise Refusal("conflict", why, field="payload.category")
+    return place
 
 
 def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:

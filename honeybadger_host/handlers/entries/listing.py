@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -13,10 +12,10 @@ import orjson
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
-from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, QueryHandler
+from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.memory.entries.entry import Entry, entry_file, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Among, Listed
 from honeybadger_host.text.neutralise import one_line
 
@@ -30,104 +29,89 @@ _DEFAULT_LIMIT: Final = 200  # entries of a reply to a request that gives no lim
 MAX_BEGINNING: Final = 160  # characters of a text in a list: about two lines of a table
 
 
-def list_memory_categories(entries: EntryFiles) -> QueryHandler:
-    """Return the handler of `list_memory_categories`: categories with entries, and those above them."""
-
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        counts = entries.categories(asked.group)
-        rows = _folders([(category, count, 0) for category, count in counts.items()])
-        for row in rows:
-            del row["bytes"]
-        return {"categories": rows, "total": sum(counts.values())}
-
-    return QueryHandler(answer)
+def list_memory_categories(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    """Return the categories with entries, and those above them."""
+    counts = deps.entry_files.categories(asked.group)
+    rows = _folders([(category, count, 0) for category, count in counts.items()])
+    for row in rows:
+        del row["bytes"]
+    return {"categories": rows, "total": sum(counts.values())}
 
 
-def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `list_memory_entries`."""
-    listing = _Listing(entries, index)
+def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now: datetime) -> Mapping[str, Any]:
+    """Return a page of entries from the index, with the content of their files if asked for, and the categories."""
+    payload, group, lookups = asked.payload, asked.group, deps.index.lookups
+    is_complete = deps.index.bring_up(group)
+    if payload.newest and payload.depth is not None:
+        raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
+    among, base = _among(deps.entry_files, group, payload)
+    limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
+    offset, is_newest = payload.offset or 0, payload.newest or False
+    sizes = [] if payload.name is not None else lookups.sizes(group, payload.author, among.category)
+    deepest = 8 if among.levels is None else among.levels  # no category is deeper
+    if payload.where is None:
+        page = lookups.listed(group, among, limit, offset, newest=is_newest)
+        total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
+    else:
+        every = lookups.listed(group, among, newest=is_newest)
+        matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each)]
+        page, total = matching[offset : offset + limit], len(matching)
+    rows, has_more = _with_texts(deps.entry_files, group, page, with_content=payload.with_content or False)
+    if payload.name is not None:
+        return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete}
+    return {
+        "entries": rows,
+        "total": total,
+        "folders": _folders(sizes, base, deepest + 1),
+        "has_more": has_more or offset + len(rows) < total,
+        "is_complete": is_complete,
+    }
 
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        is_complete = index.bring_up(asked.group)
-        return {**listing.listed(asked.group, asked.payload), "is_complete": is_complete}
 
-    return QueryHandler(answer)
+def _among(entries: EntryFiles, group: str, payload: ListMemoryEntries) -> tuple[Among, int]:
+    """Return the entries that are asked for, and the levels of their category."""
+    category = payload.category if payload.name is None else payload.category or GENERAL
+    if category is not None:
+        category = entries.place(group, category, is_new=False)
+    base = 0 if category is None else _levels(category)
+    levels = None if payload.depth is None else base + payload.depth
+    if payload.name is not None:
+        levels = base
+    return Among(category, levels, payload.author, payload.name), base
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """Lists entries from the index, with the content of their files if that is asked for."""
+def _holds(entries: EntryFiles, where: Mapping[str, Any], group: str, listed: Listed) -> bool:
+    """Return whether the conditions hold for an entry, whose file is read for it."""
+    read = _read(entries, group, listed)
+    return read is not None and holds(where, read[1])
 
-    entries: EntryFiles
-    index: Index
 
-    def listed(self, group: str, payload: ListMemoryEntries) -> dict[str, Any]:
-        """Return the members of a reply with a page of entries, and with the categories. Raises Refusal."""
-        if payload.newest and payload.depth is not None:
-            raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
-        among, base = self._among(group, payload)
-        limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
-        offset, lookups = payload.offset or 0, self.index.lookups
-        sizes = [] if payload.name is not None else lookups.sizes(group, payload.author, among.category)
-        deepest = 8 if among.levels is None else among.levels  # no category is deeper
-        if payload.where is None:
-            page = lookups.listed(group, among, limit, offset, newest=payload.newest or False)
-            total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
-        else:
-            every = lookups.listed(group, among, newest=payload.newest or False)
-            matching = [each for each in every if self._holds(payload.where, group, each)]
-            page, total = matching[offset : offset + limit], len(matching)
-        rows, has_more = self._with_texts(payload, group, page)
-        if payload.name is not None:
-            return {"entries": rows, "total": len(rows), "folders": []}
-        return {
-            "entries": rows,
-            "total": total,
-            "folders": _folders(sizes, base, deepest + 1),
-            "has_more": has_more or offset + len(rows) < total,
-        }
+def _with_texts(
+    entries: EntryFiles, group: str, listed: Sequence[Listed], *, with_content: bool
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return rows, with the content of their files if asked for, and whether the reply has no room for all."""
+    if not with_content:
+        return [_row(each) for each in listed], False
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for each in listed:
+        data, entry = _read(entries, group, each) or (b"", None)
+        size += len(data)
+        if rows and size > MAX_REPLY_BYTES:
+            return rows, True
+        rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
+    return rows, False
 
-    def _among(self, group: str, payload: ListMemoryEntries) -> tuple[Among, int]:
-        """Return the entries that are asked for, and the levels of their category."""
-        category = payload.category if payload.name is None else payload.category or GENERAL
-        if category is not None:
-            category = self.entries.place(group, category, is_new=False)
-        base = 0 if category is None else _levels(category)
-        levels = None if payload.depth is None else base + payload.depth
-        if payload.name is not None:
-            levels = base
-        return Among(category, levels, payload.author, payload.name), base
 
-    def _holds(self, where: Mapping[str, Any], group: str, listed: Listed) -> bool:
-        """Return whether the conditions hold for an entry, whose file is read for it."""
-        read = self._read(group, listed)
-        return read is not None and holds(where, read[1])
-
-    def _with_texts(
-        self, payload: ListMemoryEntries, group: str, listed: Sequence[Listed]
-    ) -> tuple[list[dict[str, Any]], bool]:
-        """Return rows, with the content of their files if asked for, and whether the reply has no room for all."""
-        if not payload.with_content:
-            return [_row(each) for each in listed], False
-        rows: list[dict[str, Any]] = []
-        size = 0
-        for each in listed:
-            data, entry = self._read(group, each) or (b"", None)
-            size += len(data)
-            if rows and size > MAX_REPLY_BYTES:
-                return rows, True
-            rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
-        return rows, False
-
-    def _read(self, group: str, listed: Listed) -> tuple[bytes, Entry] | None:
-        """Return the bytes of an entry's file and the entry, or None if the file is gone."""
-        place = entry_file(group, listed.category, listed.key)
-        found = [place] if (self.entries.home / place).is_file() else self.entries.find(group, listed.key)
-        for file in found:
-            with suppress(ValueError):
-                data = self.entries.read(file) or b""
-                return data, self.entries.parse(file, data)
-        return None
+def _read(entries: EntryFiles, group: str, listed: Listed) -> tuple[bytes, Entry] | None:
+    """Return the bytes of an entry's file and the entry, or None if the file is gone."""
+    place = entry_file(group, listed.category, listed.key)
+    found = [place] if (entries.home / place).is_file() else entries.find(group, listed.key)
+    for file in found:
+        with suppress(ValueError):
+            data = entries.read(file) or b""
+            return data, entries.parse(file, data)
+    return None
 
 
 def _folders(sizes: Sequence[tuple[str, int, int]], base: int = 0, deepest: int = 8) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ The file of an entry is named after its text, so one look shows whether the text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,8 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_one_key,
@@ -28,10 +29,10 @@ from honeybadger_host.handlers.entries.answers import (
     shown,
     the_one,
 )
-from honeybadger_host.handlers.entries.places import EntryPlaces, named_entry, with_name
+from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, named_entry, with_name
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
-from honeybadger_host.handlers.redaction import Screen, check_size, with_neutralised
+from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
@@ -44,7 +45,6 @@ from honeybadger_host.memory.entries.entry import (
     version_of,
     with_origin,
 )
-from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
@@ -67,120 +67,103 @@ class _Said:
     similar: Sequence[Mapping[str, Any]] | None
 
 
-def save_memory(
-    places: EntryPlaces, screen: Screen, index: Index, is_agent: Callable[[str], bool]
-) -> ChangeHandler[_Said]:
-    """Return the handler of `save_memory`: a new entry, or the entry with the same text, reinforced.
-
-    Args:
-        is_agent: whether a sender is an agent of this home.
-    """
-    similar = Similar(index)
-
-    def prepare(asked: Asked) -> _Said:
-        _check_replacing(asked.payload)
-        payload, neutralised = cleaned(asked, asked.payload, screen)
-        category = places.entries.place(asked.group, payload.category or GENERAL)
-        if payload.name is None:
-            found = places.of_text(asked.group, category, folded(payload.content))
-        else:
-            found = places.named(asked.group, category, payload.name)
-        origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=is_agent(asked.sender))
-        valid_until = read_valid_until(payload.valid_until)
-        gone = load_superseded(places, asked.group, payload.supersedes or ())
-        alike = similar.to(asked.group, payload.content) if payload.name is None else None
-        return _Said(payload, neutralised, category, tuple(found), origin, valid_until, gone, alike)
-
-    def decide(asked: Asked, said: _Said, now: datetime) -> Outcome:
-        now = to_milliseconds(now)
-        check_future(said.valid_until, now)
-        payload = said.payload
-        if (name := payload.name) is not None:
-            held = with_name(places.standing(said.files), said.category, name)
-            if payload.replace and held is not None:
-                file, data, before = held
-                check_version(name, payload.expected_version, version_of(data))
-                entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
-                return _saved(places, asked, said, entry, file, data)
-            check_version(name, payload.expected_version, None)
-            file = places.free(said.files, said.category, name)
-            return _saved(places, asked, said, _entry_of(asked, said, file, now), file, None)
-        normalised = folded(payload.content)
-        for file, data, entry in places.standing(said.files):
-            if folded(entry.content) == normalised:
-                entry = reinforce(entry, _entry_of(asked, said, file, now))
-                return _saved(places, asked, said, entry, file, data)
-        place = places.first_free(said.files)
-        return _saved(places, asked, said, _entry_of(asked, said, place, now), place, None)
-
-    return ChangeHandler(decide, prepare)
+def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: Similar) -> _Said:
+    """Return the entry, and load the files it may go to. Raises Refusal, WorldFailed."""
+    _check_replacing(asked.payload)
+    payload, neutralised = cleaned(asked, asked.payload, deps.screen)
+    places, group = deps.places, asked.group
+    category = places.entries.place(group, payload.category or GENERAL)
+    if payload.name is None:
+        found = places.of_text(group, category, folded(payload.content))
+    else:
+        found = places.named(group, category, payload.name)
+    origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
+    valid_until = read_valid_until(payload.valid_until)
+    gone = load_superseded(places, group, payload.supersedes or ())
+    alike = similar.to(group, payload.content) if payload.name is None else None
+    return _Said(payload, neutralised, category, tuple(found), origin, valid_until, gone, alike)
 
 
-def delete_memory(places: EntryPlaces) -> ChangeHandler[tuple[str, tuple[str, ...]]]:
-    """Return the handler of `delete_memory`: the file goes, the journal keeps it."""
-
-    def prepare(asked: Asked) -> tuple[str, tuple[str, ...]]:
-        """Return the category, and the files that an entry of a name may have; all are loaded."""
-        payload: DeleteMemory = asked.payload
-        check_one_key(payload)
-        if payload.name is not None:
-            category = places.entries.place(asked.group, payload.category or GENERAL, is_new=False)
-            return category, tuple(places.named(asked.group, category, payload.name))
-        places.load(asked.group, payload.id or "")
-        return "", ()
-
-    def decide(asked: Asked, prepared: tuple[str, tuple[str, ...]], now: datetime) -> Outcome:
-        payload: DeleteMemory = asked.payload
-        if payload.name is None:
-            found = places.the_one(asked.group, payload.id or "")
-        else:
-            category, files = prepared
-            held = with_name(places.standing(files), category, payload.name)
-            if held is None:
-                raise no_name(category, payload.name)
-            found = held
-        file, data, entry = found
-        return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
-
-    return ChangeHandler(decide, prepare)
+def save_memory(deps: Dependencies, asked: Asked[SaveMemory], said: _Said, now: datetime) -> Outcome:
+    """Save a new entry, or reinforce the one with the same text."""
+    now = to_milliseconds(now)
+    check_future(said.valid_until, now)
+    payload, places = said.payload, deps.places
+    if (name := payload.name) is not None:
+        held = with_name(places.standing(said.files), said.category, name)
+        if payload.replace and held is not None:
+            file, data, before = held
+            check_version(name, payload.expected_version, version_of(data))
+            entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
+            return _saved(places, asked, said, entry, file, data)
+        check_version(name, payload.expected_version, None)
+        file = places.free(said.files, said.category, name)
+        return _saved(places, asked, said, _entry_of(asked, said, file, now), file, None)
+    normalised = folded(payload.content)
+    for file, data, entry in places.standing(said.files):
+        if folded(entry.content) == normalised:
+            entry = reinforce(entry, _entry_of(asked, said, file, now))
+            return _saved(places, asked, said, entry, file, data)
+    place = places.first_free(said.files)
+    return _saved(places, asked, said, _entry_of(asked, said, place, now), place, None)
 
 
-def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
-    """Return the handler of `get_memory`: the entry, note or turn of an id, or the entry of a name."""
+def prepare_delete_memory(deps: Dependencies, asked: Asked[DeleteMemory]) -> tuple[str, Sequence[str]]:
+    """Return the category, and the files that an entry of a name may have; all are loaded."""
+    payload = asked.payload
+    check_one_key(payload)
+    if payload.name is not None:
+        category = deps.entry_files.place(asked.group, payload.category or GENERAL, is_new=False)
+        return category, deps.places.named(asked.group, category, payload.name)
+    deps.places.load(asked.group, payload.id or "")
+    return "", ()
 
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload: GetMemory = asked.payload
-        check_one_key(payload)
-        if payload.name is not None:
-            category = entries.place(asked.group, payload.category or GENERAL, is_new=False)
-            named = named_entry(entries, index.lookups, asked.group, category, payload.name)
-            if named is None:
-                raise no_name(category, payload.name)
-            file, data, entry = named
-            return shown(entry, file, data)
-        return _of_id(asked.group, payload.id or "")
 
-    def _of_id(group: str, id_: str) -> Mapping[str, Any]:
-        if "#" in id_:
-            return _found(group, id_)
-        groups = (group, archive_of(group), GLOBAL_GROUP)
-        found = next(filter(None, (entries.find(each, id_) for each in groups)), [])
-        file = the_one(id_, found)
-        data = entries.read(file)
-        if data is None:
-            raise not_found(id_)
-        return shown(parsed(entries, file, data), file, data)
+def delete_memory(
+    deps: Dependencies, asked: Asked[DeleteMemory], prepared: tuple[str, Sequence[str]], now: datetime
+) -> Outcome:
+    """Remove an entry: its file goes, the journal keeps it."""
+    payload, (category, files) = asked.payload, prepared
+    if payload.name is None:
+        found: Holding | None = deps.places.the_one(asked.group, payload.id or "")
+    else:
+        found = with_name(deps.places.standing(files), category, payload.name)
+    if found is None:
+        raise no_name(category, payload.name or "")
+    file, data, entry = found
+    return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
 
-    def _found(group: str, id_: str) -> Mapping[str, Any]:
-        found = index.opened(group, id_)
-        if found is None:
-            raise Refusal("not_found", f"nothing has the id {id_} any more: search again", field="payload.id")
-        at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
-        entry = Entry(id_, "", found.text, by=found.author or None, pinned=is_pinned_note(found))
-        of_entries = {"origin": None, "version": ""}
-        return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, **of_entries}
 
-    return QueryHandler(answer)
+def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Mapping[str, Any]:
+    """Return the entry, note or turn of an id, or the entry of a name."""
+    payload, group, entries = asked.payload, asked.group, deps.entry_files
+    check_one_key(payload)
+    if payload.name is not None:
+        category = entries.place(group, payload.category or GENERAL, is_new=False)
+        named = named_entry(entries, deps.index.lookups, group, category, payload.name)
+        if named is None:
+            raise no_name(category, payload.name)
+        return shown(named.entry, named.file, named.data)
+    id_ = payload.id or ""
+    if "#" in id_:
+        return _found(deps.index, group, id_)
+    found = next(filter(None, (entries.find(each, id_) for each in (group, archive_of(group), GLOBAL_GROUP))), [])
+    file = the_one(id_, found)
+    data = entries.read(file)
+    if data is None:
+        raise not_found(id_)
+    return shown(parsed(entries, file, data), file, data)
+
+
+def _found(index: Index, group: str, id_: str) -> Mapping[str, Any]:
+    """Return a note or a turn as an entry is shown. Raises Refusal."""
+    found = index.opened(group, id_)
+    if found is None:
+        raise Refusal("not_found", f"nothing has the id {id_} any more: search again", field="payload.id")
+    at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
+    entry = Entry(id_, "", found.text, by=found.author or None, pinned=is_pinned_note(found))
+    of_entries = {"origin": None, "version": ""}
+    return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, **of_entries}
 
 
 def is_pinned_note(found: Found) -> bool:

@@ -18,6 +18,7 @@ from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import not_found
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
@@ -149,32 +150,30 @@ class EditedEntries:
 _WHY = "the operator archived it"
 
 
-def archive_memory(places: EntryPlaces) -> ChangeHandler[tuple[bytes, tuple[int, int]] | None]:
-    """Return the handler of `archive_memory`."""
-    files = places.files
+def prepare_archive_memory(deps: Dependencies, asked: Asked[ArchiveMemory]) -> tuple[bytes, tuple[int, int]] | None:
+    """Return the bytes of MEMORY.md and the span of a note, or None if it is an entry, whose files are loaded."""
+    id_ = asked.payload.id
+    if id_.startswith(NOTE_ID):
+        held, note = signed_note(asked, id_, deps.whole_files)
+        return held, note.span
+    if "#" in id_:
+        raise Refusal("invalid", f"{id_} is neither an entry nor a note", field="payload.id")
+    deps.places.load(asked.group, id_)
+    return None
 
-    def prepare(asked: Asked) -> tuple[bytes, tuple[int, int]] | None:
-        """Return the bytes of MEMORY.md and the span of a note, or None if it is an entry, whose files are loaded."""
-        payload: ArchiveMemory = asked.payload
-        if payload.id.startswith(NOTE_ID):
-            held, note = signed_note(asked, payload.id, files)
-            return held, note.span
-        if "#" in payload.id:
-            raise Refusal("invalid", f"{payload.id} is neither an entry nor a note", field="payload.id")
-        places.load(asked.group, payload.id)
-        return None
 
-    def decide(asked: Asked, found: tuple[bytes, tuple[int, int]] | None, now: datetime) -> Outcome:
-        payload: ArchiveMemory = asked.payload
-        if found is not None:
-            held, span = found
-            if files.view(memory_of(asked)) != held:
-                raise note_is_gone(payload.id)
-            moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
-            return Outcome({"id": payload.id, "file": ARCHIVE}, moved)
-        file, data, entry = places.the_one(asked.group, payload.id)
-        archived = places.archived(file)
-        result = {"id": payload.id, "file": archived_file(file).split("/", 2)[2]}
-        return Outcome(result, archive_entry(asked.group, file, entry, data, archived, by=None))
-
-    return ChangeHandler(decide, prepare)
+def archive_memory(
+    deps: Dependencies, asked: Asked[ArchiveMemory], found: tuple[bytes, tuple[int, int]] | None, now: datetime
+) -> Outcome:
+    """Move a note or an entry to the archive."""
+    id_, places = asked.payload.id, deps.places
+    if found is not None:
+        held, span = found
+        if deps.whole_files.view(memory_of(asked)) != held:
+            raise note_is_gone(id_)
+        moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
+        return Outcome({"id": id_, "file": ARCHIVE}, moved)
+    file, data, entry = places.the_one(asked.group, id_)
+    archived = places.archived(file)
+    result = {"id": id_, "file": archived_file(file).split("/", 2)[2]}
+    return Outcome(result, archive_entry(asked.group, file, entry, data, archived, by=None))

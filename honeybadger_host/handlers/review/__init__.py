@@ -1,4 +1,4 @@
 """Decisions of the operator: proposals of curation, and writes of groups that are reviewed.
 
-Reading order: `proposals` (listed, decided, asked for, and writes that become one), `reverting` (one is taken back).
+Reading order: `writes` (that become a proposal), `reverting` (one is taken back), `proposals` (listed and decided).
 """

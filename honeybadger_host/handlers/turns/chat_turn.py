@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -31,23 +31,15 @@ from honeybadger_agent.turn.prompt import prompt_of
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
-from honeybadger_host.agents import Agent, Agents, unknown_agent
-from honeybadger_host.handler_kinds import (
-    Asked,
-    ChangeHandler,
-    Keeps,
-    Outcome,
-    TurnHandler,
-    TurnUnderWay,
-    WaitingHandler,
-)
-from honeybadger_host.handlers.conversation import Speakers, prepare_turn, speaker_of
-from honeybadger_host.handlers.redaction import Screen, not_blank
+from honeybadger_host.agents import Agent, unknown_agent
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, TurnUnderWay
+from honeybadger_host.handlers.conversation import load_to_append
+from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.redaction import not_blank
+from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
-from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
 
@@ -75,8 +67,7 @@ class AgentRuntime:
         under_way: the turns that run.
     """
 
-    home: Path
-    agents: Agents
+    memory: Dependencies
     open_model: Callable[[str | None], Awaitable[Model]]
     is_ours: Callable[[str, str], bool]
     look_into: Callable[[str], None]
@@ -84,24 +75,9 @@ class AgentRuntime:
     under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
 
     @property
-    def speakers(self) -> Speakers:
-        return Speakers(self.home, lambda: self.agents.current)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnDependencies:
-    """Everything that a turn needs.
-
-    Args:
-        are_kept: whether message and answer are appended to the conversation.
-    """
-
-    runtime: AgentRuntime
-    turn_logs: TurnLogs
-    documents: Sessions
-    screen: Screen
-    limits: TurnLimits
-    are_kept: bool
+    def limits(self) -> TurnLimits:
+        turns = self.memory.settings.turns
+        return TurnLimits(turns.steps, turns.total_tokens, turns.seconds)
 
 
 @dataclass(slots=True)
@@ -115,7 +91,7 @@ class ChatTurn:
         limits: its own limits; None: those of every turn.
     """
 
-    deps: TurnDependencies
+    runtime: AgentRuntime
     asked: Asked
     under_way: TurnUnderWay
     speaker: str
@@ -138,10 +114,16 @@ class ChatTurn:
         """Tokens so far, its tools included."""
         return 0 if self.turn is None else self.turn.tokens
 
+    @property
+    def ended(self) -> TurnOutcome:
+        """How it ended; only once it did."""
+        assert self.outcome is not None  # noqa: S101  it ran
+        return self.outcome
+
     async def run(self) -> None:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
         try:
-            with self.deps.runtime.under_way.counting(self):
+            with self.runtime.under_way.counting(self):
                 await self.ask()
         except ModelFailed as error:
             raise Refusal("unavailable", f"{error}; nothing was said, so you may ask again") from None
@@ -152,7 +134,7 @@ class ChatTurn:
 
     async def ask(self) -> None:
         """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
-        model = CleanModel(await self.deps.runtime.open_model(self.agent.model), self.asked, self.deps.screen)
+        model = CleanModel(await self.runtime.open_model(self.agent.model), self.asked, self.runtime.memory.screen)
         self.model = model.name
         attempt = self.under_way.attempt
         self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
@@ -179,8 +161,8 @@ class ChatTurn:
 
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
-        deps, asked, under_way = self.deps, self.asked, self.under_way
-        client = await anyio.to_thread.run_sync(_client, deps, asked, self.agent)
+        asked, under_way = self.asked, self.under_way
+        client = await anyio.to_thread.run_sync(_client, self.runtime, asked, self.agent)
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
@@ -188,7 +170,7 @@ class ChatTurn:
         message = self.content if self.speaker == "user" else f"[{self.speaker}]: {self.content}"
         who = f"the agent `{self.agent.id}` of the group `{asked.group}`, in its session `{asked.session}`"
         prompt = prompt_of(message, context.system, toolbox.specs, who, stable_characters=context.stable_characters)
-        limits = self.limits or deps.limits
+        limits = self.limits or self.runtime.limits
         said = [_load_step(step) for step in under_way.steps]
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
         seconds = limits.seconds * _LIMIT_FACTOR if limits.seconds else math.inf
@@ -213,8 +195,7 @@ class ChatTurn:
     def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
         """Decide the turns to append, and the reply."""
         number, changes = self.appended(now)
-        outcome = self.outcome
-        assert outcome is not None  # noqa: S101  it ran
+        outcome = self.ended
         result = ChatResult(
             content=outcome.text,
             agent=self.agent.id,
@@ -235,11 +216,10 @@ class ChatTurn:
 
         It is 0, without changes, when no conversation is kept.
         """
-        deps, asked, outcome, agent = self.deps, self.asked, self.outcome, self.agent.id
-        assert outcome is not None  # noqa: S101  it ran
-        if not deps.are_kept:
+        memory, asked, outcome, agent = self.runtime.memory, self.asked, self.ended, self.agent.id
+        if not memory.settings.conversation.enabled:
             return 0, ()
-        number = deps.turn_logs.next_number(asked.group, asked.session)
+        number = memory.turn_logs.next_number(asked.group, asked.session)
         answered = Turn(
             number + 1,
             now,
@@ -258,7 +238,7 @@ class ChatTurn:
         added = [
             TurnAdded(asked.group, asked.session, one, dump_turn(one, asked.request_id)) for one in (said, answered)
         ]
-        return answered.number, (*added, *deps.documents.after_turns(added, now))
+        return answered.number, (*added, *memory.sessions.after_turns(added, now))
 
 
 class TurnsUnderWay:
@@ -300,9 +280,9 @@ class TurnsUnderWay:
         return self._turns.get((group, name))
 
 
-def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
+def _client(runtime: AgentRuntime, asked: Asked, agent: Agent) -> Client:
     """Return a client that sends through the agent's own inbox. Raises AgentError."""
-    home = deps.runtime.home
+    home = runtime.memory.home
     inbox = str(Mailbox.of(home, asked.group, agent.id).root)
     return Client(
         home,
@@ -310,7 +290,7 @@ def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
         agent.id,
         session=asked.session,
         timeout_seconds=_TOOL_SECONDS,
-        sent=lambda: deps.runtime.look_into(inbox),
+        sent=lambda: runtime.look_into(inbox),
     )
 
 
@@ -320,63 +300,55 @@ def _load_step(step: bytes) -> ModelSaid:
     return ModelSaid(Visible.of(value.pop("text")).text, calls, **value)
 
 
-def chat(deps: TurnDependencies) -> TurnHandler:
-    prepare = prepare_turn(deps.turn_logs, deps.documents)
-
-    async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        payload: Chat = asked.payload
-        await anyio.to_thread.run_sync(deps.runtime.speakers.check, asked, {"payload.sender": (payload.sender, "user")})
-        turn = begun(deps, asked, under_way)
-        await turn.run()
-        return ChangeHandler(turn.decide, prepare)
-
-    return TurnHandler(run)
+async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay) -> ChangeHandler[None]:
+    memory = runtime.memory
+    await anyio.to_thread.run_sync(memory.speakers.check, asked, {"payload.sender": (asked.payload.sender, "user")})
+    turn = begun(runtime, asked, under_way)
+    await turn.run()
+    return ChangeHandler(turn.decide, partial(load_to_append, memory))
 
 
-def stop_turn(stop: StopATurn, keep: Keeps) -> WaitingHandler:
-    """Return the handler of `stop_turn`. It changes no memory: the turn it ends gets its own reply.
+async def stop_turn(stop: StopATurn, keep: Keeps, asked: Asked[StopTurn]) -> Mapping[str, Any]:
+    """End a turn, which gets its own reply; memory does not change.
 
-    Its answer is kept, so that a repeated request does not end another turn.
+    The answer is kept, so that a repeated request does not end another turn.
     """
-
-    async def answer(asked: Asked) -> Mapping[str, Any]:
-        payload: StopTurn = asked.payload
-        is_operator = asked.sender == OPERATOR
-        if payload.sender not in (None, asked.sender) and not is_operator:
-            raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
-        sender = payload.sender if is_operator else asked.sender
-        result = (await stop(asked, sender, None if is_operator else asked.session)).model_dump()
-        await keep(asked, result)
-        return result
-
-    return WaitingHandler(answer)
+    is_operator = asked.sender == OPERATOR
+    if asked.payload.sender not in (None, asked.sender) and not is_operator:
+        raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
+    sender = asked.payload.sender if is_operator else asked.sender
+    result = (await stop(asked, sender, None if is_operator else asked.session)).model_dump()
+    await keep(asked, result)
+    return result
 
 
-def begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_turns: int | None = None) -> ChatTurn:
+def begun(
+    runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay, most_turns: int | None = None
+) -> ChatTurn:
     """Return the turn that answers a message. Raises Refusal.
 
     Args:
         most_turns: newest turns of the conversation that it gets at most; None: no separate limit.
     """
-    payload: Chat = asked.payload
+    payload, screen = asked.payload, runtime.memory.screen
     not_blank("payload.content", payload.content)
-    deps.screen.path("session", asked.session)
+    screen.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
-        speaker = deps.screen.name(asked, "payload.sender", speaker)
-    content, changed = deps.screen.text(asked, "payload.content", payload.content)
-    agent = chosen(deps, asked.group, payload.agent)
-    shown = Shown(under_way, redacts=deps.screen.mode != "off")
-    return ChatTurn(deps, asked, under_way, speaker, content, changed, agent, shown, most_turns)
+        speaker = screen.name(asked, "payload.sender", speaker)
+    content, changed = screen.text(asked, "payload.content", payload.content)
+    agent = chosen(runtime, asked.group, payload.agent)
+    shown = Shown(under_way, redacts=screen.mode != "off")
+    return ChatTurn(runtime, asked, under_way, speaker, content, changed, agent, shown, most_turns)
 
 
-def chosen(deps: TurnDependencies, group: str, asked_for: str | None) -> Agent:
+def chosen(runtime: AgentRuntime, group: str, asked_for: str | None) -> Agent:
     """Return the agent that answers. Raises Refusal."""
-    agents = deps.runtime.agents.current
-    agent = agents.get(asked_for or deps.runtime.agents.default)
+    agents = runtime.memory.agents
+    agent = agents.current.get(asked_for or agents.default)
     if agent is None:
-        raise Refusal("not_found", unknown_agent(asked_for or "", agents), field="payload.agent")
-    if not deps.runtime.is_ours(group, agent.id):
+        raise Refusal("not_found", unknown_agent(asked_for or "", agents.current), field="payload.agent")
+    if not runtime.is_ours(group, agent.id):
         why = f"{agent.id} was added with `honeybadger-host sender add`, so the host does not speak as it"
         raise Refusal("forbidden", why, field="payload.agent")
     return agent

@@ -14,7 +14,7 @@ from honeybadger_host.documents.history import (
     read_past,
     version_at,
 )
-from honeybadger_host.handlers.undo import put_back, undone_edit
+from honeybadger_host.handlers.undo import put_back, undone_change
 from honeybadger_host.journal.changes import ABSENT, FileWritten, fingerprint
 from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
@@ -99,7 +99,7 @@ class Life:
             return  # a blank line may be there again with the next note
         for edit in newest:
             held = self.world.read()
-            change, _ = put_back(undone_edit(journal, edit), held)
+            change, _ = put_back(undone_change(journal, edit), held)
             with self.world.decided(change):
                 pass
         self.ledger = [*self.before_edit, *self.came_since]
@@ -183,7 +183,7 @@ def test_undone_edits_of_working_memory_expire(world: World) -> None:
     world.save(b'{"data": 2}', file=file)
     world.look(file)
     (edit,) = EditReader(world.journal.path).edits_of([file])
-    change, _ = put_back(undone_edit(world.journal.path, edit), world.read(file))
+    change, _ = put_back(undone_change(world.journal.path, edit), world.read(file))
     assert (change.row_kind, change.data) == ("working", b'{"data": 1}')
 
 

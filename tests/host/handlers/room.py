@@ -18,8 +18,8 @@ from honeybadger_host.documents.projections import Batch, Documents, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
-from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers import Jobs, build_table
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.journal.changes import Change, Store, UnitOfWork, WholeFiles
@@ -33,7 +33,7 @@ from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.settings import Settings
+from honeybadger_host.settings import Model, Settings
 from honeybadger_host.work.task_files import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
@@ -50,7 +50,7 @@ class Room:
 
     def __init__(self, home: Path, settings: Settings | None = None, limits: CompactionLimits | None = None) -> None:
         self.home = home
-        self.settings = settings or Settings()
+        self.settings = (settings or Settings()).model_copy(update={"model": Model(name="scripted:story.json")})
         self.limits = limits or CompactionLimits()
         self.journal = Journal.open(home / "journal.db")
         made.append(self.journal)
@@ -95,6 +95,8 @@ class Room:
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
         self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
+            settings=self.settings,
+            agents=Agents(home, "assistant"),
             files=GroupFiles(home),
             turn_logs=self.turn_logs,
             whole_files=self.whole_files,
@@ -107,26 +109,14 @@ class Room:
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )
-        agents = Agents(home, "assistant")
-        runtime = AgentRuntime(home, agents, _unused, lambda group, agent: True, lambda folder: None, _unused)
+        runtime = AgentRuntime(dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused)
         task_dependencies = TaskDependencies(
-            home,
-            self.whole_files,
+            dependencies,
             self.task_states,
-            agents,
-            Screen(self.settings.security.secrets),
-            self.settings.tasks.least_seconds,
             "Europe/Berlin",
-            "scripted:story.json",
             running=lambda group: self.running,
         )
-        self.table = build_table(
-            self.settings,
-            dependencies,
-            Jobs(None, _unused, _unused, _unused),
-            turn_dependencies(self.settings, dependencies, runtime),
-            task_dependencies,
-        )
+        self.table = build_table(dependencies, Jobs(None, _unused, _unused, _unused), runtime, task_dependencies)
 
     def asking(
         self,

@@ -37,9 +37,9 @@ class World(Indexed):
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
         files = GroupFiles(self.home)
-        handler = search_memory(self.index, self.home / "no journal", files)
-        answered = handler.ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
-        return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
+        asked = Asked(group, "front", "main", "id", SearchMemory(query=question))
+        found = search_memory(self.index, self.home / "no journal", files, asked, NOW)
+        return {hit["id"]: hit["points"] for hit in found["hits"]}
 
     def vectors(self) -> list[tuple[int, str]]:
         with sqlite3.connect(self.home / INDEX_FILE) as db:
