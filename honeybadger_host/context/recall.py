@@ -38,8 +38,7 @@ log = structlog.get_logger()
 
 _FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
-# Tokens of a line with a short text; a search finds as many hits as such lines fit the budget.
-_SHORT_LINE_TOKENS: Final = 24
+_LINE_TOKENS: Final = 40  # of a line about; a search finds as many hits as such lines fit the budget
 MAX_RANKED: Final = 1000  # hits of one ranking
 _MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
@@ -223,7 +222,7 @@ class ContextRecall:
             filters = Filters(kinds=_ENTRIES, hidden=expired, needs_word=True)
             limit = 2 * _FEW + len(asked.entries)
             entries = ranking.best(limit, filters) if has_entries else []
-            limit = min(MAX_RANKED, self.settings.budget_tokens // _SHORT_LINE_TOKENS or MAX_RANKED)
+            limit = min(MAX_RANKED, self.settings.budget_tokens // _LINE_TOKENS or MAX_RANKED)
             said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
             return entries, said, fallback, expired
