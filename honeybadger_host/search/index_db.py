@@ -92,7 +92,7 @@ END;
 """
 # The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case.
 FOUND: Final = f"category NOT LIKE '{STORE}%'"
-_REMEMBERED_TERMS: Final = 100_000  # terms whose id is cached: about 15 MiB
+_REMEMBERED_TERMS: Final = 50_000  # terms whose id is cached: about 5 MiB
 IN_ONE_QUERY: Final = 500  # values of one query, or files compared with it
 
 
