@@ -146,7 +146,9 @@ class Saved:
         for number in range(len(events), 0, -1):
             event = events[number - 1]
             if is_edit(event):
-                is_read = self._shows(event, old_lines) or (event.at >= undone_since and self._undoes(event))
+                is_read = self._shows(event, old_lines)
+                if event.at >= undone_since and self._undoes(event):
+                    read = read or number  # it may be another person's text, from before other changes
             elif is_append(event):
                 units = [unit.strip() for unit in units_of(event.data) if unit.strip()]
                 above.subtract(units)
@@ -155,7 +157,7 @@ class Saved:
             else:
                 continue
             if is_read:
-                read = number
+                read = read or number
                 break
         for text, run, count in versions:
             if count >= read and (text or run):  # nobody opens a file that is not there, but before its first note

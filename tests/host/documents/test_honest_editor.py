@@ -87,11 +87,23 @@ def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: byte
     world.look()
     assert world.text == whole + b"And one more.\n" + note("c")
     world.save(world.text.replace(deleted, b""))
-    world.look(seconds=60)
+    world.look(seconds=70)
     world.save(whole + b"And one more.\nAnother person was here.\n")  # who had the text open
     world.look()
     assert deleted.splitlines()[-1] not in world.text.splitlines()
     assert b"Another person was here.\n" in world.text
+
+
+def test_a_note_that_one_person_read_stays_when_another_saves(world: World) -> None:
+    world.add("a", "b")
+    earlier = world.text
+    world.look(seconds=60)
+    world.add("c")
+    world.save(world.text.replace(note("a"), b""))  # by who has read it
+    world.look(seconds=3)
+    world.save(b"Mine.\n" + earlier)  # by who has not
+    world.look()
+    assert world.text == b"Mine.\n" + earlier + note("c")
 
 
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
