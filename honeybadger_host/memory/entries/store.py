@@ -37,27 +37,18 @@ class EntryFiles:
         self.home = home
         self.read = read or (lambda file: read_whole(home / file))
         self._lock = threading.Lock()
+        """Held to spell a category."""
         self._listed: dict[str, tuple[Unchanged, tuple[str, ...]]] = {}
-        """Folder -> whether it must be listed again, and the names of the folders in it."""
-        self._folders: dict[str, list[str]] = {}
-        """Group -> its folders, below the home folder, as last seen."""
+        """Folder -> whether it must be listed again, and the folders in it."""
         self._spelled: dict[tuple[str, str], str] = {}
-        """(group, category in lower case) -> its first spelling."""
+        """(group, category in lower case) -> its spelling, of those that were placed before they had a folder."""
 
     # ------------------------------------------------------------------------------------------------------ finding
 
     def find(self, group: str, entry_id: str) -> list[str]:
-        """Return the files of an id: none, one, or several if a person copied it to another category.
-
-        A folder that a person has just made is known from the next sweep on, or when there is no such file elsewhere.
-        """
-        name = f"{entry_id}.json"
-        with self._lock:
-            found = self._with_file(group, name)
-            if not found:
-                self._look(group)
-                found = self._with_file(group, name)
-            return found
+        """Return the files of an id: none, one, or several if a person copied it to another category."""
+        files = [f"{folder}/{entry_id}.json" for folder in self.folders(group)]
+        return [file for file in files if os.path.lexists(f"{self.home}/{file}")]
 
     def place(self, group: str, category: str, *, is_new: bool = True) -> str:
         """Return a category as it is spelled on disk; spellings that differ only in case are the same category.
@@ -72,22 +63,24 @@ class EntryFiles:
             for name in category.split("/"):
                 wanted = f"{placed}/{name}".lstrip("/")
                 if not self._is_folder(group, wanted):
-                    if (group, wanted.lower()) not in self._spelled:
-                        self._look(group)
-                    wanted = self._spelled.get((group, wanted.lower()), wanted)
+                    wanted = self._spelling(group, wanted)
                     if is_new:
                         self._spelled[group, wanted.lower()] = wanted
                     self._is_folder(group, wanted)
                 placed = wanted
         return placed
 
+    def _spelling(self, group: str, wanted: str) -> str:
+        """Return the spelling of a category that has no folder of this spelling."""
+        root = f"{memory_folder(group)}/"
+        there = (folder.removeprefix(root) for folder in self.folders(group))
+        known = next((category for category in there if category.lower() == wanted.lower()), wanted)
+        return self._spelled.get((group, wanted.lower()), wanted) if known == wanted else known
+
     def categories(self, group: str) -> dict[str, int]:
         """Return category -> number of entry files directly in it, sorted; without empty categories."""
         counts: dict[str, int] = {}
-        with self._lock:
-            self._look(group)
-            folders = list(self._folders[group])
-        for folder in folders:
+        for folder in self.folders(group):
             with contextlib.suppress(OSError):
                 names = os.listdir(self.home / folder)
                 count = sum(name.endswith(".json") and ENTRY_ID.fullmatch(name[:-5]) is not None for name in names)
@@ -97,14 +90,8 @@ class EntryFiles:
         return dict(sorted(counts.items(), key=lambda item: item[0].split("/")))
 
     def folders(self, group: str) -> list[str]:
-        with self._lock:
-            self._look(group)
-            return list(self._folders[group])
-
-    def _with_file(self, group: str, name: str) -> list[str]:
-        return [
-            f"{folder}/{name}" for folder in self._folders.get(group, ()) if os.path.lexists(self.home / folder / name)
-        ]
+        """Return the folders of a group's entries, below the home. Only folders that changed are listed again."""
+        return [*self._walk(memory_folder(group))]
 
     def _is_folder(self, group: str, category: str) -> bool:
         """Return whether a category has a folder. Raises WorldFailed."""
@@ -119,14 +106,6 @@ class EntryFiles:
             raise WorldFailed(f"{file} is {kind_of(mode)} where the host needs a folder: move it away")
         return True
 
-    def _look(self, group: str) -> None:
-        """Find the folders of a group. Only folders that changed are listed again."""
-        self._folders[group] = []
-        for folder in self._walk(memory_folder(group)):
-            self._folders[group].append(folder)
-            category = folder.removeprefix(memory_folder(group)).lstrip("/")
-            self._spelled.setdefault((group, category.lower()), category)
-
     def _walk(self, folder: str) -> Iterator[str]:
         path = f"{self.home}/{folder}"
         try:
@@ -136,16 +115,16 @@ class EntryFiles:
             unchanged, below = self._listed.get(folder) or (Unchanged(), ())
             if not unchanged.holds(status):
                 with os.scandir(path) as entries:
-                    below = tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
+                    found = sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False))
+                below = tuple(each for each in found if CATEGORY.fullmatch(each.split("/", 3)[3]))
                 unchanged.listed(status, time.monotonic())
                 self._listed[folder] = (unchanged, below)
         except OSError:  # it was removed, or the host may not list it: `doctor` names it
             self._listed.pop(folder, None)
             return
         yield folder
-        for name in below:
-            if CATEGORY.fullmatch(f"{folder}/{name}".split("/", 3)[3]):
-                yield from self._walk(f"{folder}/{name}")
+        for each in below:
+            yield from self._walk(each)
 
     # ------------------------------------------------------------------------------------------------------ reading
 
