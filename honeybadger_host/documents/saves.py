@@ -245,20 +245,19 @@ class Saves:
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         if is_json(file):
             versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
-        later = _later_than(text, versions)
-        is_earlier = data is None or later is not None or same is not None
+        is_earlier = data is None or same is not None
         if not (is_earlier or is_json(file)):  # it takes 0.3 s in a million changes: not for each of many entries
             is_earlier = self._in_use.reader.has_version(file, digest_of(text))
-        if is_earlier:
-            unread = [event for event in events if is_append(event)] if later is None else later
-            young_since = int((saved_at - DELETED_SECONDS) * 1000)
-            unread = [row for row in unread if row.at >= young_since or row.seq > in_file]
-            return found._replace(base=text, merged=_gone_back(text, newest, unread))
         older = sum(event.at < since for event in events)  # nobody has had a text open for that long
         versions = [one for one in versions if one.end >= older]
         undone_since = int((saved_at - _SAVED_AGAIN_SECONDS) * 1000)
-        base = _base_of(file, text, newest, versions, events, recent, undone_since)
-        return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        base = text if is_earlier else _base_of(file, text, newest, versions, events, recent, undone_since)
+        if base != text:
+            return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        young_since = int((saved_at - DELETED_SECONDS) * 1000)
+        appended = [row for row in events if is_append(row)]
+        unread = [row.data for row in appended if row.at >= young_since or row.seq > in_file]
+        return found._replace(base=text, merged=_gone_back(text, newest, unread))
 
     # ------------------------------------------------------------------------------------------------------ taking in
 
@@ -382,14 +381,13 @@ def _stamp_of(signature: Signature) -> float:
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
 
 
-def _gone_back(text: bytes, newest: bytes, unread: Sequence[Row]) -> bytes:
+def _gone_back(text: bytes, newest: bytes, unread: Sequence[bytes]) -> bytes:
     """Return an earlier version that somebody brought back, with the notes that they cannot have read.
 
     Args:
-        unread: appends that may not have been in the file; a note that `newest` lacks was removed since.
+        unread: notes that may not have been in the file; one that `newest` lacks was removed since.
     """
-    notes = [row.data for row in unread]
-    kept = [note for note in notes if note.strip() in newest and note.strip() not in text]
+    kept = [note for note in unread if note.strip() in newest and note.strip() not in text]
     return text + b"".join(kept)
 
 
@@ -420,20 +418,3 @@ def _base_of(
     saved = Saved(text, newest)
     return saved.nearest(saved.candidates(versions, events, recent, undone_since))
 
-
-def _later_than(text: bytes, versions: Sequence[EarlierText]) -> list[Row] | None:
-    """Return the appends after the version that equals a text, oldest first, or None if no version does.
-
-    Args:
-        versions: the newest first.
-    """
-    later: list[Row] = []
-    for version, run, _ in versions:
-        end, rest = len(version), [*run]
-        while rest and end > len(text):
-            end -= len(rest[-1].data)
-            later.append(rest.pop())
-        if end == len(text) and version.startswith(text):
-            return later[::-1]
-        later += reversed(rest)
-    return None
