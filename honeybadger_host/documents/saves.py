@@ -417,4 +417,3 @@ def _base_of(
         return nearest_json(since, earlier, text)
     saved = Saved(text, newest)
     return saved.nearest(saved.candidates(versions, events, recent, undone_since))
-
