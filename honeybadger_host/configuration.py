@@ -285,11 +285,16 @@ def _unknown(name: str, where: str) -> SettingsError:
     below, _, rest = name.partition(".")
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
+    siblings = ", ".join(_spelled(one, where) for one in names if one.startswith(f"{below}."))
+    if name == below and siblings:
+        return SettingsError(f"{where}: {name} is a section, [{name}], and has no value; its settings are {siblings}")
     near = meant(name, names)
-    if near is not None and where.startswith("environment"):
-        near = PREFIX + near.upper().replace(".", "__")
-    siblings = [one for one in names if one.startswith(f"{below}.")]
     if near is None and siblings:
-        return SettingsError(f"{where}: there is no setting {name}; there are {', '.join(siblings)}")
-    hint = f"did you mean {near}?" if near else f"sections: {', '.join(Settings.model_fields)}"
+        return SettingsError(f"{where}: there is no setting {name}; there are {siblings}")
+    hint = f"did you mean {_spelled(near, where)}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")
+
+
+def _spelled(name: str, where: str) -> str:
+    """Return the name of a setting as it is written in the environment, or elsewhere."""
+    return PREFIX + name.upper().replace(".", "__") if where.startswith("environment") else name
