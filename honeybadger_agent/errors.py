@@ -17,7 +17,8 @@ AgentError
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 
 class AgentError(Exception):
@@ -77,6 +78,9 @@ class ReplyTimeout(AgentError):
         )
 
 
+BY_CODE: Final[dict[str, type[RequestFailed]]] = {}
+
+
 class RequestFailed(AgentError):
     """The host refused the request, or would have: then this package refused it and nothing was sent."""
 
@@ -85,37 +89,39 @@ class RequestFailed(AgentError):
         self.field = field
         self.retry_after_seconds = retry_after_seconds
 
+    def __init_subclass__(cls) -> None:
+        """Name the class's code of the protocol, such as `not_found`."""
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        BY_CODE[cls.code] = cls
+
 
 class Invalid(RequestFailed):
-    code = "invalid"
+    """The request is wrong."""
 
 
 class Forbidden(RequestFailed):
-    code = "forbidden"
+    """It is not allowed for this group or sender."""
 
 
 class NotFound(RequestFailed):
-    code = "not_found"
+    """There is no such entry, session or task."""
 
 
 class Conflict(RequestFailed):
-    code = "conflict"
+    """It changed meanwhile, or the id is taken."""
 
 
 class TooLarge(RequestFailed):
-    code = "too_large"
+    """It is over a limit."""
 
 
 class RateLimited(RequestFailed):
-    code = "rate_limited"
+    """The sender asks too often."""
 
 
 class Unavailable(RequestFailed):
-    code = "unavailable"
+    """Disk, model or server failed; nothing was changed."""
 
 
 class Internal(RequestFailed):
-    code = "internal"
-
-
-BY_CODE: dict[str, type[RequestFailed]] = {kind.code: kind for kind in RequestFailed.__subclasses__()}
+    """A bug of the host."""

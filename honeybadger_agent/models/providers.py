@@ -148,6 +148,25 @@ _REFUSALS: Final = (
 )
 
 
+_TOO_LONG_WHY: Final = (
+    "the context is too long for the model: lower the budget of the context, or take a larger model{said}"
+)
+_UNREACHABLE_WHY: Final = "{at} cannot be reached: does it run, and is base_url right?"
+_UNREAD_WHY: Final = "the answer of {at} broke off or cannot be read ({name}): is base_url right?{said}"
+# Errors of the library -> what happened and what now, and whether it may pass; the first row that fits counts.
+_WHY: Final[Sequence[tuple[tuple[type[Exception], ...], str, bool]]] = (
+    ((failed.ModelAuthenticationError,), "{at} refused the key: set {key}{said}", False),
+    ((failed.ModelNotFoundError,), "{at} has no such model: check its name, and base_url{said}", False),
+    ((failed.ModelQuotaExceededError,), "the account at {at} has no credit left{said}", False),
+    ((failed.ModelRateLimitError,), "{at} is asked too often: try again {later}{said}", True),
+    ((failed.ModelUnavailableError, failed.ModelServerError), "{at} failed{status}: try again later{said}", True),
+    ((failed.ModelTimeoutError, httpx2.TimeoutException), "{at} was silent for {seconds} s (timeout_seconds)", True),
+    ((failed.ModelRequestTimeout,), "the answer was not complete after {most} s", True),
+    ((failed.ModelConnectionError, httpx2.TransportError), "the connection to {at} broke off", True),
+    ((failed.ModelHTTPError, failed.ModelRequestRejectedError), "{at} refused the request{status}{said}", False),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """Why an attempt failed.
@@ -286,42 +305,26 @@ class ProviderModel:
 
     def _failure(self, error: Exception) -> _Failure:
         """Return an error of the library as a failure, in words for the operator of the host."""
-        at, seconds = self._base_url, self._settings.timeout_seconds
-        said = self._provider_said(error)
-        match error:
-            case failed.ModelAuthenticationError():
-                return _Failure(f"{at} refused the key: set {self._settings.key_name}{said}", is_passing=False)
-            case failed.ModelNotFoundError():
-                return _Failure(f"{at} has no such model: check its name, and base_url{said}", is_passing=False)
-            case failed.ModelRequestRejectedError() if _is_too_long(error, said):
-                why = "the context is too long for the model: lower the budget of the context, or take a larger model"
-                return _Failure(f"{why}{said}", is_passing=False)
-            case failed.ModelQuotaExceededError():
-                return _Failure(f"the account at {at} has no credit left{said}", is_passing=False)
-            case failed.ModelRateLimitError():
-                pause = error.retry_after
-                later = "later" if pause is None else f"in {pause:g} s"
-                return _Failure(
-                    f"{at} is asked too often: try again {later}{said}", is_passing=True, pause_seconds=pause
-                )
-            case failed.ModelUnavailableError() | failed.ModelServerError():
-                why = f"{at} failed{_status(error)}: try again later{said}"
-                return _Failure(why, is_passing=True, pause_seconds=error.retry_after)
-            case failed.ModelTimeoutError(phase="connect") | failed.ModelConnectionError(phase="connect"):
-                return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
-            case failed.ModelTimeoutError() | httpx2.TimeoutException():
-                return _Failure(f"{at} was silent for {seconds:g} s (timeout_seconds)", is_passing=True)
-            case failed.ModelRequestTimeout():
-                most = seconds * MAX_CALL_TIMEOUTS
-                return _Failure(f"the answer was not complete after {most:g} s", is_passing=True)
-            case failed.ModelConnectionError() | httpx2.TransportError():
-                return _Failure(f"the connection to {at} broke off", is_passing=True)
-            case failed.ModelHTTPError() | failed.ModelRequestRejectedError():
-                return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
-            case _:
-                _log.debug("model %s: no answer could be read", self.name, exc_info=error)
-                why = f"the answer of {at} broke off or cannot be read ({type(error).__name__}): is base_url right?"
-                return _Failure(f"{why}{said}", is_passing=True)
+        pause, seconds = getattr(error, "retry_after", None), self._settings.timeout_seconds
+        known = {
+            "at": self._base_url,
+            "key": self._settings.key_name,
+            "said": self._provider_said(error),
+            "status": f" with status {error.status_code}" if isinstance(error, failed.ModelHTTPError) else "",
+            "later": "later" if pause is None else f"in {pause:g} s",
+            "seconds": f"{seconds:g}",
+            "most": f"{seconds * MAX_CALL_TIMEOUTS:g}",
+            "name": type(error).__name__,
+        }
+        if isinstance(error, failed.ModelRequestRejectedError) and _is_too_long(error, known["said"]):
+            return _Failure(_TOO_LONG_WHY.format(**known), is_passing=False)
+        if getattr(error, "phase", "") == "connect":
+            return _Failure(_UNREACHABLE_WHY.format(**known), is_passing=True)
+        for kinds, why, is_passing in _WHY:
+            if isinstance(error, kinds):
+                return _Failure(why.format(**known), is_passing=is_passing, pause_seconds=pause)
+        _log.debug("model %s: no answer could be read", self.name, exc_info=error)
+        return _Failure(_UNREAD_WHY.format(**known), is_passing=True)
 
     def _provider_said(self, error: Exception) -> str:
         """Return the provider's message, shortened, on one line and without the key."""
@@ -352,10 +355,6 @@ _TOO_LONG: Final = re.compile(
 def _is_too_long(error: Exception, said: str) -> bool:
     """Return whether a request was refused for its length; servers share words for this, but no code."""
     return isinstance(error, failed.ModelContextWindowExceededError) or _TOO_LONG.search(said) is not None
-
-
-def _status(error: Exception) -> str:
-    return f" with status {error.status_code}" if isinstance(error, failed.ModelHTTPError) else ""
 
 
 def _conversation(messages: Sequence[Message]) -> list[parts.ModelMessage]:
