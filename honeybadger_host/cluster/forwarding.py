@@ -225,8 +225,6 @@ class Answering:
                 if who not in self._senders.current:
                     why = f"the home is closed and does not know {inbox.sender} in {inbox.group}: "
                     raise Refusal("forbidden", f"{why}`honeybadger-host sender add` there")
-            if len(message.data) > MOST_BYTES:
-                raise Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which go to no other machine")
             if self._buckets.take(who, now):
                 return  # the sender asks again. It may have been done, so it is not refused
             Mailbox(Path(inbox.path)).create()

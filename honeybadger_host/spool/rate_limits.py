@@ -22,7 +22,7 @@ RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be 
 
 
 class Buckets:
-    """Token buckets, one for each sender. Full ones are dropped, so idle senders cost nothing.
+    """Token buckets, one for each sender.
 
     Args:
         per_second: tokens that come back in a second; 0: no limit.
@@ -33,27 +33,17 @@ class Buckets:
         self._per_second = per_second
         self._most = max(1.0, most)
         self._levels: dict[Hashable, tuple[float, float]] = {}
-        self._clean_at = 1
-
-    def __len__(self) -> int:
-        return len(self._levels)
 
     def take(self, key: Hashable, now: float) -> float:
         """Take a token and return 0, or return the seconds until there is one."""
         if not self._per_second:
             return 0.0
-        level = self._level(key, now)
+        left, at = self._levels.get(key, (self._most, now))
+        level = min(self._most, left + max(0.0, now - at) * self._per_second)
         if level < 1:
             return (1 - level) / self._per_second
-        if key not in self._levels and len(self._levels) >= self._clean_at:
-            self._levels = {k: v for k, v in self._levels.items() if self._level(k, now) < self._most}
-            self._clean_at = 2 * len(self._levels) + 1
         self._levels[key] = (level - 1, now)
         return 0.0
-
-    def _level(self, key: Hashable, now: float) -> float:
-        level, at = self._levels.get(key, (self._most, now))
-        return min(self._most, level + max(0.0, now - at) * self._per_second)
 
 
 class Limiter:

@@ -12,7 +12,8 @@ from typing import Final
 
 import orjson
 
-from honeybadger_agent.mailbox import FOLDERS, NAME, OPERATOR, BadName, Mailbox
+from honeybadger_agent.mailbox import FOLDERS, NAME, Mailbox
+from honeybadger_agent.sender_tokens import check_holder
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import make_folders, open_folder, replace
@@ -49,10 +50,8 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     Returns: the sender's folder.
     Raises BadName; HomeError: the folders cannot be made or given to `uid` (that needs root).
     """
-    mailbox = Mailbox.of(home, group, sender)
-    if sender == OPERATOR:
-        raise BadName(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
-    senders = load_senders(home)
+    check_holder(home, group, sender)
+    mailbox, senders = Mailbox.of(home, group, sender), load_senders(home)
     try:
         make_folders(mailbox.root)
         host_uid = os.stat(home / "data").st_uid

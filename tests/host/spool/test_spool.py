@@ -222,13 +222,6 @@ def test_no_span_exceeds_its_burst_and_rate(per_second: float, burst: float, pau
             assert last - first + 1 <= max(1.0, burst) + (until - since) * per_second + 1e-6
 
 
-def test_senders_whose_bucket_is_full_again_are_forgotten() -> None:
-    buckets = Buckets(1, 2)
-    for sender in range(50_000):
-        buckets.take(("main", f"{sender}"), now=sender / 100)
-    assert len(buckets) < 2100  # those of the last two seconds, and 1024 more before it is looked at
-
-
 def test_a_stopped_or_returning_clock_gives_no_tokens() -> None:
     buckets = Buckets(1, 1)
     assert buckets.take(ALICE, 100.0) == 0
