@@ -92,8 +92,7 @@ class DeadLetters:
         self._dead = dead
         self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self._keeps_secrets = keeps_secrets
-        self._taken: int | None = None
-        """Bytes of all letters; None: not measured yet."""
+        self._taken: int | None = None  # bytes of all letters; None: not measured yet
         self._lock = threading.Lock()
 
     def bury(

@@ -47,8 +47,11 @@ class Inbox:
             they are still being written.
         stuck: names of files that are done and cannot be removed now.
         reply_fault: why the last reply could not be written; None: it was written.
+        complaint: why the inbox is not served now; logged once.
         empty: holds while the folder is unchanged since a listing that found only names in `inflight`.
         over: names above the limit of pending requests: they are refused without being read.
+        folder: the folder of its files: `requests` or `turns`.
+        requests: path of that folder.
     """
 
     group: str
@@ -61,13 +64,10 @@ class Inbox:
     stuck: set[str] = field(default_factory=set)
     reply_fault: str | None = None
     complaint: str | None = None
-    """Why the inbox is not served now; logged once."""
     empty: Unchanged = field(default_factory=Unchanged)
     over: set[str] = field(default_factory=set)
     folder: str = REQUESTS
-    """The folder of its files: `requests` or `turns`."""
     requests: str = field(init=False)
-    """Path of the folder with its files."""
 
     def __post_init__(self) -> None:
         self.requests = f"{self.path}/{self.folder}"

@@ -75,22 +75,20 @@ class Pipeline:
     ) -> None:
         self._requests, self._answers, self._unit, self._idle = requests, answers, unit, idle
         self._spool, self._journal, self.passed = answers.spool, answers.journal, answers.passed
-        self.limiter = Limiter(settings.limits.requests_per_second)
-        """Event loop."""
+        self.limiter = Limiter(settings.limits.requests_per_second)  # event loop
         self._stopping = threading.Event()
         self._writer = BatchWriter(answers, projections, self._stopping)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = anyio.Event()
+        # `writer`: the one thread that writes the journal and the files.
         self._reader, self.writer = Threads(1), Threads(1)
-        """`writer`: the one thread that writes the journal and the files."""
+        # Held from the time changes get their numbers until they are committed.
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
-        """Held from the time changes get their numbers until they are committed."""
         self.turn_queue = TurnQueue(self._spool, self._journal, self.writer, at_once=settings.turns.at_once)
         self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake)
+        # Turns that ran, and changes that the host itself asked for: to be decided in the next batches.
         self._ready: list[QueuedRequest] = []
-        """Turns that ran, and changes that the host itself asked for: to be decided in the next batches."""
-        self.ended = anyio.Event()
-        """Set after `stop`, when all requests that were taken are answered."""
+        self.ended = anyio.Event()  # set after `stop`, when all requests that were taken are answered
 
     # ------------------------------------------------------------------------------------------------------- waking
 

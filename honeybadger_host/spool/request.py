@@ -127,11 +127,10 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """The requests of one pass of the pipeline, with their open inboxes."""
+    """The requests of one pass of the pipeline, with their open inboxes; None: it cannot be opened now."""
 
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox | None] = field(default_factory=dict)
-    """None: it cannot be opened now."""
 
     def close(self) -> None:
         for opened in self.opened.values():

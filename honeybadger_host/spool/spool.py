@@ -47,25 +47,21 @@ class Spool:
         self._ipc = str(ipc)
         self.senders = senders
         self._agents = agents
+        # Called with a folder before it is listed: the watcher reports the next arrival again.
         self.listen: Callable[[str], None] = lambda folder: None
-        """Called with a folder before it is listed: the watcher reports the next arrival again."""
+        # `requests/` and `turns/` of all senders, by their paths. Replaced, never changed.
         self.inboxes: Mapping[str, Inbox] = {}
-        """`requests/` and `turns/` of all senders, by their paths. Replaced, never changed."""
         self._marked: set[str] = set()
         self._is_everywhere = True
         self.looks = 0
         self.sweeps = 0
-        self.sweep_cost = 0.0
-        """Seconds of processor time that the last look into all inboxes took."""
+        self.sweep_cost = 0.0  # seconds of processor time that the last look into all inboxes took
+        # Queue -> heap of its listed requests, by name, then by number; the next queue first. No heap is empty.
         self._queues: dict[str, list[tuple[str, int, Inbox]]] = {}
-        """Queue -> heap of its listed requests, by name, then by number; the next queue first. No heap is empty."""
         self._numbers = itertools.count()
-        self._left: set[str] = set()
-        """Queues with requests left after the last batch."""
-        self._room = QUANTUM
-        """Number of requests that these queues share in the next batch."""
-        self._is_of_new = False
-        """The last batch had requests of other queues only."""
+        self._left: set[str] = set()  # queues with requests left after the last batch
+        self._room = QUANTUM  # number of requests that these queues share in the next batch
+        self._is_of_new = False  # the last batch had requests of other queues only
         self._ignored: set[str] = set()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
 

@@ -60,15 +60,13 @@ class TurnQueue:
         self._writer = writer
         self._at_once = at_once
         self._running: dict[TurnKey, _Running] = {}
+        # Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`.
         self._lanes: dict[str, _Running] = {}
-        """Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`."""
+        # Turns that the host itself asks for, in the order they came; the event is set when one may begin.
         self._behind: dict[TurnKey, tuple[Asked, anyio.Event]] = {}
-        """Turns that the host itself asks for, in the order they came; the event is set when one may begin."""
-        self._taken_back: set[TurnKey] = set()
-        """Turns that `stop_turn` is answering: they must not begin."""
+        self._taken_back: set[TurnKey] = set()  # turns that `stop_turn` is answering: they must not begin
         self._is_stopping = False
-        self.ended = anyio.Event()
-        """Set after `stop`, when no turn is under way."""
+        self.ended = anyio.Event()  # set after `stop`, when no turn is under way
 
     @property
     def room(self) -> int:

@@ -105,12 +105,10 @@ class Watcher:
         self._hint = hint
         self._reader: InotifyFD | None = None
         self._watches: dict[str, _Watch] = {}
-        self._lock = threading.RLock()
-        """Held to begin or end a watch."""
+        self._lock = threading.RLock()  # held to begin or end a watch
         self._throttle = Throttle()
         self.rebuilds = 0
-        self.unwatched = 0
-        """Folders that only the sweep finds."""
+        self.unwatched = 0  # folders that only the sweep finds
 
     def ensure(self, folders: Mapping[str, bool]) -> None:
         """Watch exactly these folders: a replaced folder is watched again, a dead thread is replaced.

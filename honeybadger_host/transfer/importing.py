@@ -122,14 +122,12 @@ class Import:
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._is_dry = False
-        self._next = _Batch("", 0)
-        """The turns of the next request."""
+        self._next = _Batch("", 0)  # the turns of the next request
         self._under_way: deque[_Batch] = deque()
-        self._waiting = 0
-        """Number of records in them."""
+        self._waiting = 0  # number of records in them
         self._known_turns = lru_cache(1)(self._imported_into)
+        # Session -> number and time of its last turn in this import.
         self._reached: dict[str, tuple[int, datetime]] = {}
-        """Session -> number and time of its last turn in this import."""
         self.done = Imported()
 
     def run(self, found: Iterator[Found], *, is_dry: bool) -> Imported:
