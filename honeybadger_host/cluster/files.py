@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import structlog
 
 from honeybadger_host.cluster.log import Names, logs_of, snapshots_of
 from honeybadger_host.cluster.records import Position
@@ -44,14 +43,13 @@ from honeybadger_host.journal.schema import (
     transaction,
     write_marks,
 )
+from honeybadger_host.log import log
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import REPLACED, files_of
 from honeybadger_host.ops.forget import files_with, forget_injected, remove_quotes, request_file
 from honeybadger_host.ops.residue import Residue, scan_apart
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
-
-log = structlog.get_logger()
 
 
 def place_files(home: Path, journal: Path) -> int:

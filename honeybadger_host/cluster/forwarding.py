@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-import structlog
 from nats.aio.msg import Msg
 
 from honeybadger_agent import wire
@@ -37,13 +36,12 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, identity_of
+from honeybadger_host.log import log
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox, OpenInbox, open_box
 from honeybadger_host.spool.rate_limits import BURST_SECONDS, Buckets
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
-
-log = structlog.get_logger()
 
 # A reply is kept this long, to be sent again: its first copy may have been lost. A request that nobody repeats is
 # watched this long.

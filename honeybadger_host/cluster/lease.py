@@ -12,13 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Names, newest_epoch
 from honeybadger_host.cluster.servers import EXPECTED_OF_SUBJECT_HEADER, Servers, Unreachable, WrongSequence
 from honeybadger_host.errors import StorageFailed
-
-log = structlog.get_logger()
 
 # An owner that has not renewed its lease for this long may be replaced.
 LEASE_SECONDS = 3.0

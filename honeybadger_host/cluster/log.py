@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import orjson
-import structlog
 
 from honeybadger_host.cluster.records import (
     CHAIN_HEADER,
@@ -50,8 +49,7 @@ from honeybadger_host.cluster.servers import (
 )
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
 from honeybadger_host.journal.schema import SCHEMA_VERSION, reading
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 # A commit waits this long for the servers to agree, as while they choose a leader. Then the host ends; the next start
 # serves the requests without an answer.

@@ -21,15 +21,13 @@ from typing import Final
 
 import nats.errors
 import orjson
-import structlog
 from nats.aio.msg import Msg
 
 from honeybadger_host.cluster.lease import Watched
 from honeybadger_host.cluster.log import ALL_LOGS, Names
 from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
 from honeybadger_host.errors import HostError, NotFound, StorageFailed
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing

@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from honeybadger_host import __version__
 from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding
@@ -41,6 +39,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.journal.forgetting import Forgetting, begun_in
 from honeybadger_host.journal.opening import bring_forward, keep_before, use_wal
 from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, connect, transaction, translating, vacuum
+from honeybadger_host.log import log
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.residue import Residue
@@ -51,7 +50,6 @@ from honeybadger_host.spool.senders import SenderList
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
 
-log = structlog.get_logger()
 
 # The owner publishes a snapshot, and removes the log before it, when the log's bytes exceed this share of the journal's
 # bytes: so all snapshots together never cost more than the log itself.

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 import nats.errors
 import orjson
-import structlog
 from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 from nats.js.errors import APIError, NotFoundError
@@ -20,8 +19,8 @@ from nats.js.errors import APIError, NotFoundError
 from honeybadger_agent.relay import ANSWER_SECONDS, connect, credentials_of
 from honeybadger_host.cluster.records import Message
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.log import log
 
-log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"

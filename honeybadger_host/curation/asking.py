@@ -20,7 +20,6 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import anyio.to_thread
 import orjson
-import structlog
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError, from_json
 
@@ -33,6 +32,7 @@ from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Spent, TurnKey
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -43,8 +43,6 @@ SILENCE_SECONDS = 60.0
 # Accepts line ends in texts, which models write, and keeps `12.10`, the tenth sentence of turn 12, as a text.
 _DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
 _TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
-
-log = structlog.get_logger()
 
 
 class OverBudget(Exception):

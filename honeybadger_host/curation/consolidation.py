@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import Annotated, Final, NamedTuple
 
 import anyio.to_thread
-import structlog
 from pydantic import Field, StringConstraints
 
 from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAnswer, read_answer, read_directive
@@ -36,14 +35,13 @@ from honeybadger_host.curation.said import (
     sentences_of,
     whole,
 )
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.markdown.notes import SIGNED
 from honeybadger_host.memory.turn_log_store import begins_after, kept_turns
 from honeybadger_host.search.notes import NotePlace
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 ATTEMPTS: Final = 3  # wrong answers about a session, after which it is consolidated without a model
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")

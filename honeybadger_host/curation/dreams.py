@@ -16,7 +16,6 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 import anyio.to_thread
 import orjson
-import structlog
 from pydantic import Field
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
@@ -45,6 +44,7 @@ from honeybadger_host.curation.said import (
 )
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Texts
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
@@ -53,8 +53,6 @@ from honeybadger_host.search.sources import groups_of, is_archive, sources
 from honeybadger_host.text.labels import each_once, folded, is_below
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.work.times import Cron, next_run
-
-log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)  # RB13
 # Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.

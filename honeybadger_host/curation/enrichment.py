@@ -14,7 +14,6 @@ from functools import partial
 from typing import Annotated, Final
 
 import anyio.to_thread
-import structlog
 from pydantic import Field
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
@@ -27,11 +26,10 @@ from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileWritten, read_whole
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 _NAMED: Final = "enrichment-"
 _MIN_CHARACTERS: Final = 200  # search finds shorter texts, and those of two sentences, equally well as a whole

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 
 import anyio.to_thread
 import orjson
-import structlog
 from pydantic import ValidationError
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR, is_system_sender
@@ -35,6 +34,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler
 from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.journal.forgetting import read_tombstones
+from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -46,8 +46,6 @@ from honeybadger_host.search.sources import sources
 from honeybadger_host.settings import CurationMode
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 # Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}

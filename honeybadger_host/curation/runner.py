@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import anyio.to_thread
-import structlog
 
 from honeybadger_host.curation.asking import FAILED
 from honeybadger_host.curation.consolidation import Consolidations
@@ -25,8 +24,7 @@ from honeybadger_host.curation.enrichment import Enrichment, saved_in
 from honeybadger_host.curation.passes import PassDependencies, newest_sessions
 from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.journal.changes import Change, TurnAdded
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 AT_ONCE: Final = 2  # jobs that run at the same time: most self-hosted model servers answer no more calls at once
 FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further failure doubles it
@@ -219,7 +217,7 @@ class Curator:
                 has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is logged; the next job goes on
             is_bug = not isinstance(error, FAILED)
             why = f"{type(error).__name__}, see the log" if is_bug else str(error)
             self.failures += 1

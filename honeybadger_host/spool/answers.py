@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import structlog
-
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handler_kinds import CutShort
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.log import log
 from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import STREAM, OpenInbox
@@ -21,8 +20,6 @@ from honeybadger_host.spool.request import QueuedRequest
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import Withdrawn
 from honeybadger_host.text.redaction import redact_line
-
-log = structlog.get_logger()
 
 
 @dataclass(slots=True)

@@ -10,16 +10,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, Change, FileWritten
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
+from honeybadger_host.log import log
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.request import QueuedRequest
-
-log = structlog.get_logger()
 
 FULL_DISK_SECONDS = 5.0  # seconds that a batch waits for space on a full disk before it is answered with `unavailable`
 

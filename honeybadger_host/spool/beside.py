@@ -11,12 +11,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.log import log
 from honeybadger_host.memory.served import Served
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox, turns_queue
@@ -24,8 +24,6 @@ from honeybadger_host.spool.rate_limits import RETRY_SECONDS
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
 from honeybadger_host.threads import Threads
-
-log = structlog.get_logger()
 
 _BUSY_QUERIES = 16  # while a group has this many queries under way, none of its requests is taken
 MAX_WAITING = 1000  # waiting requests of one sender; more are refused. Each is answered within minutes

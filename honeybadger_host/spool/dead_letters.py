@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
@@ -27,12 +26,11 @@ from honeybadger_host.files.safe_files import (
     printable,
     replace,
 )
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
-
-log = structlog.get_logger()
 
 MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed
 _BLOCK: Final = 4096  # bytes that even a tiny file takes on most file systems

@@ -11,8 +11,6 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import (
@@ -22,8 +20,7 @@ from honeybadger_host.files.safe_files import (
     open_new,
     read_incoming,
 )
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
 STREAM: Final = ".stream"  # file name of a turn's answer while it is being written

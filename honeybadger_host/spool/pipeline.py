@@ -25,7 +25,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
-import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
@@ -35,6 +34,7 @@ from honeybadger_host.documents.projections import Projections
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, WaitingHandler
 from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.log import log
 from honeybadger_host.memory.served import Served
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
@@ -45,8 +45,6 @@ from honeybadger_host.spool.rate_limits import Limiter
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
 from honeybadger_host.threads import Threads
-
-log = structlog.get_logger()
 
 # Maximum number of requests in a commit: more gain 3 %, and make new requests wait longer. Each may be of
 # another inbox, with two descriptors, and 1024 are all that a process may have by default.

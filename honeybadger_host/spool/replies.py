@@ -14,16 +14,13 @@ import stat
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import structlog
-
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.spool import Spool
-
-log = structlog.get_logger()
 
 TMP_KEPT_SECONDS: Final = 86_400.0  # age at which files in a sender's `tmp/` are removed: one day
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal, check_numbers
@@ -20,13 +18,12 @@ from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, p
 from honeybadger_host.handler_kinds import Asked, Handler
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import TurnKey
+from honeybadger_host.log import log
 from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.dead_letters import MAX_BURIED_BYTES
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.text.redaction import redact_line
-
-log = structlog.get_logger()
 
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
 # In a group that went to another home the operator is refused turns and these, too: its agents never see the result.

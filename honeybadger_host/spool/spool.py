@@ -15,15 +15,12 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS, TURNS
 from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.safe_files import closing_fd, open_folder
+from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, open_box, turns_queue
-
-log = structlog.get_logger()
 
 QUANTUM: Final = 8  # requests that a queue gets at least when its turn comes
 

@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio.to_thread
-import structlog
 
 from honeybadger_agent.wire import Refusal, StopResult, StopTurn, dump_error
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Stop, TurnHandler, TurnUnderWay
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import TurnKey, turn_name
+from honeybadger_host.log import log
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.threads import Threads
-
-log = structlog.get_logger()
 
 ATTEMPTS = 3  # how often a turn is begun that crashes of the host interrupt
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import structlog
-
 from honeybadger_host.files.safe_files import identity_of
+from honeybadger_host.log import log
 from honeybadger_host.observe import Throttle
 
 try:
@@ -42,7 +41,6 @@ try:
 except ImportError:  # macOS; or a watchdog that moved it: the sweep finds everything
     HAS_INOTIFY = False
 
-log = structlog.get_logger()
 
 # Errors of exhausted kernel limits; any other error concerns one folder only.
 _LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)

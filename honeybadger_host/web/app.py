@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.log import log
 from honeybadger_host.web import (
     context,
     entries,
@@ -32,8 +32,6 @@ from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
 from honeybadger_host.web.forms import Visit, posted, shown
 from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
-
-log = structlog.get_logger()
 
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}

@@ -34,7 +34,7 @@ LAYERS = [
     {"text"},
     {"configuration"},
     {"settings"},
-    {"errors", "threads"},
+    {"errors", "log", "threads"},
 ]
 # What the host may take from the agents' package.
 FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording", "sender_tokens"}
