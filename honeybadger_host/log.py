@@ -1,4 +1,4 @@
-"""The logger of the host: `log.warning("package.past_participle", key=value)`; `observe` says where it writes."""
+"""The logger of the host: events are named `package.past_participle`; `observe` says where they are written."""
 
 from __future__ import annotations
 
