@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.text.neutralise import estimate_tokens
 
 _HEADING: Final = "## "
 _SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
@@ -33,6 +34,7 @@ class Note(NamedTuple):
         at: as in the file, `2026-11-21 06:05`.
         content: without the dash and the indentation of its lines.
         quoted: the content as a context shows it.
+        tokens: estimate for these and the time.
     """
 
     section: str
@@ -40,6 +42,7 @@ class Note(NamedTuple):
     at: str
     content: str
     quoted: str
+    tokens: int
 
 
 class EditedBy(NamedTuple):
@@ -234,7 +237,9 @@ def _signed(note: str) -> Note | None:
     content = note[signature.end() :].strip("\n").removeprefix("- ")
     if "\n" in content:
         content = content.replace("\n  ", "\n")
-    return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, quoted(content))
+    shown = quoted(content)
+    tokens = estimate_tokens(f"- {signature[2]}: {shown}\n")
+    return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, shown, tokens)
 
 
 _kept = lru_cache(maxsize=4096)(_signed)  # a change of a file changes few of its notes; 6 MiB at most

@@ -174,12 +174,13 @@ class NotesInContext:
             if note is None:
                 yield estimate_tokens(_as_written(self.book, place)) + 1
                 continue
-            if (note.section, note.content) in said:
+            what = note.section, note.content
+            if what in said:
                 yield 0
                 continue
-            said.add((note.section, note.content))
-            line = _line(note, "")
+            said.add(what)
+            heading = 0
             if note.section not in headed:
                 headed.add(note.section)
-                line = _heading(note, "") + line
-            yield estimate_tokens(line) + 1
+                heading = estimate_tokens(_heading(note, "")) + 1
+            yield heading + note.tokens + 1
