@@ -75,6 +75,6 @@ def checked(wanted: type[ModelT], value: object) -> ModelT:
 def problem_of(error: ValidationError) -> str:
     """Return the faults of a file, each with its member's path."""
     found = error.errors(include_url=False)
-    said = [" ".join(described(each)[1:]) for each in found[:_MAX_PROBLEMS]]
+    said = [" ".join(described(each)[1:]).lstrip() for each in found[:_MAX_PROBLEMS]]
     more = [f"{len(found) - _MAX_PROBLEMS} more"] if len(found) > _MAX_PROBLEMS else []
     return "; ".join(said + more)

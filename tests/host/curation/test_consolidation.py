@@ -89,6 +89,8 @@ def test_a_broken_off_answer_counts_up_to_its_end(cut: int) -> None:
     whole = json.dumps({"facts": [{"take": ["1.1"]}, {"take": ["4.1"]}], "history": ["1.1", "4.10"], "summary": []})
     assert read_answer(f"<think>{{</think>Here: ```{whole}```", Consolidated).history == ("1.1", "4.10")
     assert read_answer('{"history": [4.10, 12]}', Consolidated).history == ("4.10", "12")
+    with pytest.raises(WrongAnswer, match=r"^the answer is wrong: must be an object with one of facts, "):
+        read_answer("{}", Consolidated)
     try:
         read = read_answer(whole[:-cut], Consolidated)
     except WrongAnswer:
