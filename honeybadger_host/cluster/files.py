@@ -46,7 +46,7 @@ from honeybadger_host.journal.schema import (
 from honeybadger_host.log import log
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import REPLACED, files_of
-from honeybadger_host.ops.forget import files_with, forget_injected, remove_quotes, request_file
+from honeybadger_host.ops.forget_files import files_with, forget_injected, remove_quotes, request_file
 from honeybadger_host.ops.residue import Residue, scan_apart
 from honeybadger_host.search.index import INDEX_FILE
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in

@@ -5,17 +5,17 @@ Among them are texts that were derived from those records: by consolidation, com
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enrichment import enrichment_of
-from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.documents.merge import object_in
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.journal.changes import EDIT_UNDONE, read_whole
@@ -26,7 +26,7 @@ from honeybadger_host.journal.schema import IS_EDIT, Row, read_rows
 from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.markdown.summary_parts import part_of
 from honeybadger_host.memory.peoples_files import files_of
-from honeybadger_host.memory.session_document import session_file
+from honeybadger_host.memory.session_document import parse_document, session_file
 from honeybadger_host.memory.turn_log import parse_turn, turns_file
 from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
@@ -139,10 +139,7 @@ def _is_wanted(row: Row, wanted: Forget) -> bool:
 
 
 def _member(data: bytes, name: str) -> object:
-    try:
-        return orjson.loads(data).get(name)
-    except (orjson.JSONDecodeError, AttributeError):
-        return None
+    return (object_in(data) or {}).get(name)
 
 
 def _is_wanted_file(group: str, file: str, wanted: Forget) -> bool:
@@ -198,13 +195,12 @@ def derived_of_sender(home: Path, group: str, conversations: Conversations) -> I
         yield from (line for line in made if not conversations.is_anothers(session, line))
         yield from (line_of(turn.role, turn.content) for turn in turns.values())
     for proposal in _proposals(home, group):
-        session = str(proposal.get("session"))
-        numbers = {(session, number) for number in _covered(proposal)}
-        for operation in operations_of(proposal):
-            quoted = {(str(each.get("session")), each.get("turn")) for each in _objects(operation.get("evidence"))}
-            if any(number in conversations.said.get(of, ()) for of, number in quoted or numbers):
-                made = str(operation.get("result") or "").split("\n")
-                yield from (line for line in made if not conversations.is_anothers(session, line))
+        session = proposal.session or ""
+        covered = range(proposal.first_turn or 0, (proposal.last_turn or -1) + 1)
+        for operation in proposal.operations:
+            places = [each.place for each in operation.evidence] or [(session, number) for number in covered]
+            if any(number in conversations.said.get(of, ()) for of, number in places):
+                yield from (line for line in _lines_of(operation) if not conversations.is_anothers(session, line))
 
 
 def put_into_document(before: bytes, after: bytes) -> list[str]:
@@ -213,24 +209,21 @@ def put_into_document(before: bytes, after: bytes) -> list[str]:
 
 
 def _texts_put(data: bytes) -> list[str]:
-    document = object_in(data) or {}
-    environment = document.get("last_known_environment")
-    shaped = [
-        document.get("system_state"),
-        environment.get("system_snapshot") if isinstance(environment, dict) else None,
-    ]
-    facts = [fact for fact in document.get("facts") or () if isinstance(fact, str)]
-    tasks = [str(task.get("description") or "") for task in _objects(document.get("active_tasks"))]
-    summary = str(document.get("long_term_summary") or "").split("\n")
+    try:
+        document = parse_document(data, "")
+    except ValueError:
+        return []
+    tasks = [task.description for task in document.active_tasks]
+    summary = document.long_term_summary.split("\n")
     prose = [line for line in summary if not line.startswith("- ")]  # compaction's lines are of turns
-    return [*facts, *tasks, *prose, *(text for value in shaped for text in _leaves(value))]
+    states = (document.system_state, document.last_known_environment.system_snapshot)
+    return [*document.facts, *tasks, *prose, *(text for value in states for text in _leaves(value))]
 
 
 def _leaves(value: object) -> Iterator[str]:
     if isinstance(value, dict):
-        for each in value.values():
-            yield from _leaves(each)
-    elif isinstance(value, list):
+        value = [*value.values()]
+    if isinstance(value, list):
         for each in value:
             yield from _leaves(each)
     elif isinstance(value, str):
@@ -241,39 +234,27 @@ def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
     """Yield the texts that consolidation made from a session: in summary.md and in proposals."""
     yield from (part_of(_text_of(home, f"groups/{group}/{SUMMARY}"), session) or "").split("\n")
     for proposal in _proposals(home, group):
-        if proposal.get("session") == session:
-            for operation in operations_of(proposal):
-                yield from str(operation.get("result") or "").split("\n")
+        if proposal.session == session:
+            for operation in proposal.operations:
+                yield from _lines_of(operation)
 
 
 def taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
     """Yield the facts of an entry from which enrichment made entries."""
-    for operation in operations_of(
-        object_in(read_whole(home / proposal_file(group, enrichment_of(entry))) or b"") or {}
-    ):
-        if operation.get("state") == "applied":
-            yield from str(operation.get("result") or "").split("\n")
+    for proposal in _proposals(home, group):
+        for operation in proposal.operations if proposal.id == enrichment_of(entry) else ():
+            if operation.state == "applied":
+                yield from _lines_of(operation)
 
 
-def operations_of(proposal: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the operations in a proposal's file; none if the file is broken."""
-    return _objects(proposal.get("operations"))
+def _lines_of(operation: Operation) -> Sequence[str]:
+    return (operation.result or "").split("\n")
 
 
-def _proposals(home: Path, group: str) -> Iterator[Mapping[str, Any]]:
-    for file in files_of(home, group):
-        if file.startswith(f"groups/{group}/proposals/"):
-            yield object_in(read_whole(home / file) or b"") or {}
-
-
-def _covered(proposal: Mapping[str, Any]) -> Collection[int]:
-    first, last = proposal.get("first_turn"), proposal.get("last_turn")
-    return range(first, last + 1) if isinstance(first, int) and isinstance(last, int) else ()
+def _proposals(home: Path, group: str) -> Iterator[Proposal]:
+    """Yield the proposals of a group; broken ones are left out."""
+    return (proposal for _, proposal, _, _ in stored(home, group) if proposal is not None)
 
 
 def _text_of(home: Path, file: str) -> str:
     return (read_whole(home / file) or b"").decode("utf-8", "replace")
-
-
-def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
