@@ -44,6 +44,7 @@ from honeybadger_host.handlers import (
     sessions,
     tasks,
     undo,
+    withdrawing,
     working_memory,
 )
 from honeybadger_host.handlers.context import get_context
@@ -55,7 +56,6 @@ from honeybadger_host.handlers.review.writes import reviewed
 from honeybadger_host.handlers.rewind import prepare_rewind, rewind
 from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
-from honeybadger_host.handlers.withdrawing import Withdrawing
 
 _Decide = Callable[[Dependencies, Asked, Any, datetime], Outcome]
 _Prepare = Callable[[Dependencies, Asked], Any]
@@ -164,13 +164,12 @@ def _changes(deps: Dependencies) -> Mapping[str, Handler]:
 
 
 def _turn_log(deps: Dependencies) -> Mapping[str, Handler]:
-    withdrawing = Withdrawing(deps.turn_logs, deps.sessions, deps.watermarks)
     table: Mapping[str, Handler] = {
         "append_turn": _change(deps, conversation.append_turn, conversation.prepare_append_turn),
         "append_turns": _change(deps, conversation.append_turns, conversation.prepare_append_turns),
         "get_turns": QueryHandler(partial(conversation.get_turns, deps)),
         "get_history": QueryHandler(partial(conversation.get_history, deps)),
-        "withdraw_turns": ChangeHandler(withdrawing.decide, withdrawing.prepare),
+        "withdraw_turns": _change(deps, withdrawing.withdraw_turns, withdrawing.prepare_withdraw_turns),
     }
     return table if deps.settings.conversation.enabled else _switched_off(table, conversation.OFF)
 

@@ -30,7 +30,7 @@ from honeybadger_host.documents.merge import Overlapping, merge_json, merge_line
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.withdrawing import UndoneMark, Withdrawing
+from honeybadger_host.handlers.withdrawing import UndoneMark, mark_to_undo, undone_mark
 from honeybadger_host.journal.changes import (
     ABSENT,
     EDIT_UNDONE,
@@ -97,7 +97,7 @@ def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Found:
     journal, files = deps.journal.path, deps.whole_files
     row = _row_of(asked, journal)
     if row.kind in MARKED:
-        return _withdrawing(deps).to_undo(row)
+        return mark_to_undo(deps, row)
     if row.kind in NOTES:
         files.load(row.file)
         files.load(archive_of(row))
@@ -112,7 +112,7 @@ def undo(deps: Dependencies, asked: Asked[Undo], found: _Found, now: datetime) -
     """Make one more change, by the operator, that has the opposite effect."""
     if isinstance(found, UndoneMark):
         did = "restored" if found.mark.is_withdrawal else "removed"
-        return Outcome({"file": found.row.file, "did": did}, _withdrawing(deps).undone(asked, found, now))
+        return Outcome({"file": found.row.file, "did": did}, undone_mark(deps, asked, found, now))
     if isinstance(found, tuple):
         undone = _undone_notes(deps, asked, *found, now)
     else:
@@ -120,10 +120,6 @@ def undo(deps: Dependencies, asked: Asked[Undo], found: _Found, now: datetime) -
     change, did = next((one for one in undone if one[1] == "restored"), undone[0])
     file = change.file.removeprefix(f"groups/{asked.group}/")
     return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
-
-
-def _withdrawing(deps: Dependencies) -> Withdrawing:
-    return Withdrawing(deps.turn_logs, deps.sessions, deps.watermarks)
 
 
 # --------------------------------------------------------------------------------------------------------------- files

@@ -8,12 +8,11 @@ from datetime import datetime
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import with_restored, without_turns
-from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
-from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.text.turn import Turn
 
 
@@ -44,83 +43,73 @@ class UndoneMark:
     turns: Sequence[LoggedTurn]
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawing:
-    """Takes turns back and restores them."""
+def prepare_withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns]) -> _Found:
+    """Return the turns to withdraw, loaded."""
+    mark = deps.watermarks.read(asked.group, asked.session)
+    logged = _logged(deps, asked.group, asked.session, asked.payload.from_turn, MAX_NUMBER)
+    return _Found([each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn)
 
-    turn_logs: TurnLogs
-    documents: Sessions
-    watermarks: Watermarks
 
-    def prepare(self, asked: Asked[WithdrawTurns]) -> _Found:
-        """Return the turns to withdraw, loaded."""
-        mark = self.watermarks.read(asked.group, asked.session)
-        logged = self._logged(asked.group, asked.session, asked.payload.from_turn, MAX_NUMBER)
-        return _Found([each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn)
+def _logged(deps: Dependencies, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
+    """Load a session; return what its log has of some turns. Raises WorldFailed."""
+    deps.turn_logs.load(group, session)
+    deps.sessions.load(group, session)
+    found = deps.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
+    return list(found)[::-1]
 
-    def _logged(self, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
-        """Load a session; return what its log has of some turns. Raises WorldFailed."""
-        self.turn_logs.load(group, session)
-        self.documents.load(group, session)
-        found = self.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
-        return list(found)[::-1]
 
-    def decide(self, asked: Asked[WithdrawTurns], found: _Found, now: datetime) -> Outcome:
-        """Return the changes that withdraw turns. Raises Refusal."""
-        payload = asked.payload
-        last = self.turn_logs.next_number(asked.group, asked.session) - 1
-        if payload.from_turn > last:
-            what = f"its last turn is {last}" if last else "nothing was said in it"
-            why = f"session {asked.session} has no turn {payload.from_turn}: {what}"
-            raise Refusal("not_found", why, field="payload.from_turn")
-        marked = self.turn_logs.marked(asked.group, asked.session)
-        if any(mark.row_kind == "turns_restored" for mark in marked):
-            raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
-        later = [
-            turn for turn in self.turn_logs.decided(asked.group, asked.session) if turn.number >= payload.from_turn
-        ]
-        gone = [Mark(True, mark.ranges) for mark in marked]
+def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], found: _Found, now: datetime) -> Outcome:
+    """Return the changes that withdraw turns. Raises Refusal."""
+    logs, group, session, first = deps.turn_logs, asked.group, asked.session, asked.payload.from_turn
+    last = logs.next_number(group, session) - 1
+    if first > last:
+        what = f"its last turn is {last}" if last else "nothing was said in it"
+        raise Refusal("not_found", f"session {session} has no turn {first}: {what}", field="payload.from_turn")
+    marked = logs.marked(group, session)
+    if any(mark.row_kind == "turns_restored" for mark in marked):
+        raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
+    later = [turn for turn in logs.decided(group, session) if turn.number >= first]
+    gone = [Mark(True, mark.ranges) for mark in marked]
+    turns = [turn for turn in (*found.turns, *later) if not any(mark.names(turn.number) for mark in gone)]
+    result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
+    return Outcome(result, _marked(deps, asked, session, "turns_withdrawn", turns, now) if turns else ())
 
-        def stands(turn: Turn) -> bool:
-            return not any(mark.names(turn.number) for mark in gone)
 
-        turns = [turn for turn in (*found.turns, *later) if stands(turn)]
-        result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
-        if not turns:
-            return Outcome(result)
-        return Outcome(result, self._marked(asked, asked.session, "turns_withdrawn", turns, now))
+def _marked(
+    deps: Dependencies, asked: Asked, session: str, kind: MarkedKind, turns: Sequence[Turn], now: datetime
+) -> tuple[Change, ...]:
+    """Return the changes that mark turns in the log, and take them out of its document or restore them."""
+    group = asked.group
+    mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
+    line = dump_mark(mark, now, asked.sender, asked.request_id)
+    changes: tuple[Change, ...] = (TurnsMarked(kind, group, session, mark.ranges, line),)
+    view = deps.sessions.view(group, session)
+    document = (without_turns if mark.is_withdrawal else with_restored)(view.document, turns)
+    if view.data is None or document == view.document:
+        return changes
+    return (*changes, deps.sessions.write(group, session, document))
 
-    def _marked(
-        self, asked: Asked, session: str, kind: MarkedKind, turns: Sequence[Turn], now: datetime
-    ) -> tuple[Change, ...]:
-        """Return the changes that mark turns in the log, and take them out of its document or restore them."""
-        group = asked.group
-        mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
-        line = dump_mark(mark, now, asked.sender, asked.request_id)
-        changes: tuple[Change, ...] = (TurnsMarked(kind, group, session, mark.ranges, line),)
-        view = self.documents.view(group, session)
-        document = (without_turns if mark.is_withdrawal else with_restored)(view.document, turns)
-        if view.data is None or document == view.document:
-            return changes
-        return (*changes, self.documents.write(group, session, document))
 
-    # ----------------------------------------------------------------------------------------------------------- undo
+# --------------------------------------------------------------------------------------------------------------- undo
 
-    def to_undo(self, row: Row) -> UndoneMark:
-        """Return the loaded data for undoing a change of kind `MarkedKind`. Raises WorldFailed."""
-        session = row.file.rpartition("/")[2].removesuffix(".jsonl")
-        mark = parse_mark(row.data)
-        assert mark is not None  # noqa: S101  the host wrote it
-        first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)
-        logged = [each for each in self._logged(row.group, session, first, last) if mark.names(each.turn.number)]
-        return UndoneMark(row, session, mark, logged)
 
-    def undone(self, asked: Asked, undone: UndoneMark, now: datetime) -> tuple[Change, ...]:
-        """Return the changes that undo a withdrawal, or a restoration. Raises Refusal."""
-        session, mark = undone.session, undone.mark
-        turns = [each.turn for each in undone.turns if each.is_withdrawn == mark.is_withdrawal]
-        if not turns or self.turn_logs.marked(asked.group, session):
-            what = "stands again" if mark.is_withdrawal else "is withdrawn again"
-            why = f"what change {undone.row.seq} marked {what}, or just changed; nothing was changed"
-            raise Refusal("conflict", why, field="payload.seq")
-        return self._marked(asked, session, "turns_restored" if mark.is_withdrawal else "turns_withdrawn", turns, now)
+def mark_to_undo(deps: Dependencies, row: Row) -> UndoneMark:
+    """Return the loaded data for undoing a change of kind `MarkedKind`. Raises WorldFailed."""
+    session = row.file.rpartition("/")[2].removesuffix(".jsonl")
+    mark = parse_mark(row.data)
+    assert mark is not None  # noqa: S101  the host wrote it
+    first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)
+    logged = [each for each in _logged(deps, row.group, session, first, last) if mark.names(each.turn.number)]
+    return UndoneMark(row, session, mark, logged)
+
+
+def undone_mark(deps: Dependencies, asked: Asked, undone: UndoneMark, now: datetime) -> tuple[Change, ...]:
+    """Return the changes that undo a withdrawal, or a restoration. Raises Refusal."""
+    session, mark = undone.session, undone.mark
+    turns = [each.turn for each in undone.turns if each.is_withdrawn == mark.is_withdrawal]
+    if not turns or deps.turn_logs.marked(asked.group, session):
+        what = "stands again" if mark.is_withdrawal else "is withdrawn again"
+        why = f"what change {undone.row.seq} marked {what}, or just changed; nothing was changed"
+        raise Refusal("conflict", why, field="payload.seq")
+    kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
+    return _marked(deps, asked, session, kind, turns, now)

@@ -11,10 +11,8 @@ import asyncio
 import contextlib
 import hashlib
 import heapq
-import itertools
-import os
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,7 +28,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.files.file_cache import signature_of
+from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
@@ -39,6 +37,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
+    EPOCH,
     Event,
     TaskFile,
     TaskKey,
@@ -46,11 +45,11 @@ from honeybadger_host.work.task_files import (
     WrongSchedule,
     check_id,
     has_tasks,
-    named_in,
     parse_task,
     place_of,
     task_file,
     tasks_folder,
+    tasks_of,
 )
 from honeybadger_host.work.times import Schedule, due, missed_before, next_run
 
@@ -58,7 +57,7 @@ log = structlog.get_logger()
 
 # Seconds between two comparisons of all files, which find edits without an event; also between two looks at the clock.
 COMPARE_SECONDS = 60.0
-# Folders compared before due tasks are begun: 10,000 files in 100 folders took 1.4 s on a busy machine.
+# Groups compared before due tasks are begun: 10,000 files of 100 groups took 1.4 s on a busy machine.
 _COMPARED_AT_ONCE: Final = 8
 _RETRIES: Final = 2  # retries of a run whose model is unavailable; after a failure of the disk there is no limit
 RETRY_SECONDS = 60.0  # pause before the first retry; all others wait twice as long
@@ -113,7 +112,8 @@ class Scheduler:
         _queue: heap of the tasks by the time of their next step; a row with another time than `_Known.next` is
             outdated.
         _begun: runs under way.
-        _stale: folders to compare, in this order.
+        _folders_seen: group -> its folder of tasks at the last look at the folders.
+        _stale: groups whose files are to be compared.
     """
 
     home: Path
@@ -135,13 +135,13 @@ class Scheduler:
     _tries: dict[TaskKey, int] = field(default_factory=dict)
     _touched: set[TaskKey] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _compare_at: datetime | None = None
+    _compared_at: datetime = EPOCH
     _event: anyio.Event = field(default_factory=anyio.Event)
     _loop: Callable[[Callable[[], object]], object] = lambda wake: None
     _counted: Mapping[str, object] = field(default_factory=dict)
     _has_looked: bool = True
-    _folders_seen: Mapping[Path, Signature | None] = field(default_factory=dict)
-    _stale: dict[Path, None] = field(default_factory=dict)
+    _folders_seen: Mapping[str, Signature | None] = field(default_factory=dict)
+    _stale: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.states.changed = self.touch
@@ -149,7 +149,7 @@ class Scheduler:
     @property
     def folders(self) -> list[Path]:
         """Return the folders of tasks. Any thread."""
-        return list(self._folders_seen)
+        return [self.home / tasks_folder(group) for group in self._folders_seen]
 
     @property
     def status(self) -> Mapping[str, object]:
@@ -185,13 +185,13 @@ class Scheduler:
 
     def look_at_folders(self) -> None:
         """Queue the folders with added or removed files, also without an event. One thread at a time."""
-        groups = self.groups.refresh().items()
-        folders = [self.home / tasks_folder(name) for name, inside in groups if "tasks" in inside]
-        signatures = {folder: signature_of(folder) for folder in folders if has_tasks(folder.parent.name)}
-        before, self._folders_seen = self._folders_seen, signatures
-        changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
+        groups = [name for name, inside in self.groups.refresh().items() if "tasks" in inside and has_tasks(name)]
+        before = self._folders_seen
+        seen = self._folders_seen = {name: signature_of(self.home / tasks_folder(name)) for name in groups}
+        changed = {name for name in (*seen, *before) if seen.get(name) != before.get(name)}
         if changed:
-            self._compare(changed)
+            with self._lock:
+                self._stale |= changed
             self.wake()
 
     def wake(self) -> None:
@@ -219,16 +219,19 @@ class Scheduler:
     def _look(self) -> list[_Step]:
         """Read changed files; return the work that is due now. Worker thread."""
         now = self.clock()
+        is_due = not timedelta() <= now - self._compared_at < timedelta(seconds=COMPARE_SECONDS)
+        if is_due:
+            self._compared_at = now
         with self._lock:
             touched, self._touched = self._touched, set()
+            if is_due:
+                self._stale |= {*self._folders_seen, *(group for group, _ in self._known)}
+            stale = {self._stale.pop() for _ in range(min(len(self._stale), _COMPARED_AT_ONCE))}
+        if self._stale:
+            self.wake()  # the next look follows at once
+        touched |= self._changed_in(stale)
         for key in touched:
             self._read(key, now)
-        if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
-            self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            self._compare(self._folders_seen)
-            self._compare(self.home / tasks_folder(group) for group in {group for group, _ in self._known})
-        stale = self._next_stale()
-        touched.update(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
             if (known := self._known.get(key)) is not None and known.next == at:
@@ -251,38 +254,15 @@ class Scheduler:
         self._has_looked = self._has_looked or bool(touched or stale)
         return sorted(steps, key=lambda step: step.at)
 
-    def _compare(self, folders: Iterable[Path]) -> None:
-        """Queue folders for comparison."""
-        with self._lock:
-            for folder in folders:
-                self._stale.setdefault(folder)
+    def _changed_in(self, groups: Collection[str]) -> set[TaskKey]:
+        """Return the tasks of some groups whose files changed, came or went."""
+        there = {(group, task) for group in groups for task in tasks_of(self.home, group)}
+        known = {key for key in self._known if key[0] in groups}
+        return {key for key in there | known if self._signature_of(key) != signature_of(self.home / task_file(*key))}
 
-    def _next_stale(self) -> Sequence[Path]:
-        """Return the folders to compare now; the next look, which follows at once, takes the others."""
-        with self._lock:
-            found = list(itertools.islice(self._stale, _COMPARED_AT_ONCE))
-            for folder in found:
-                del self._stale[folder]
-            has_more = bool(self._stale)
-        if has_more:
-            self.wake()
-        return found
-
-    def _changed_files(self, folders: Collection[Path], now: datetime) -> Iterator[TaskKey]:
-        """Read every file of some folders that has changed; yield their tasks."""
-        groups = {folder.parent.name: folder for folder in folders}
-        found: dict[TaskKey, Signature] = {}
-        for group, folder in groups.items():
-            with contextlib.suppress(OSError), os.scandir(folder) as entries:
-                for entry in entries:
-                    if (task := named_in(entry.name)) is not None:
-                        found[group, task] = Signature.of(entry.stat(follow_symlinks=False))
-        for key in [key for key in self._known if key[0] in groups and key not in found]:
-            del self._known[key]
-        for key, signature in found.items():
-            if key not in self._known or self._known[key].signature != signature:
-                self._read(key, now)
-                yield key
+    def _signature_of(self, key: TaskKey) -> Signature | None:
+        known = self._known.get(key)
+        return NEVER_SEEN if known is None else known.signature
 
     def _read(self, key: TaskKey, now: datetime) -> None:
         """Read a task's file; a fault is reported once."""

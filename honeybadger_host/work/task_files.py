@@ -26,7 +26,7 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Type of a schedule -> the member that it needs.
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
 _MAX_AHEAD: Final = 10  # runs that an interval must have before the year 9999
@@ -163,7 +163,7 @@ def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds:
     seconds = task.interval_seconds or 0
     if seconds < least_seconds:
         raise WrongSchedule("interval_seconds", f"must be at least {least_seconds:g} (tasks.least_seconds)")
-    anchor = (task.created if isinstance(task, TaskFile) else None) or _EPOCH
+    anchor = (task.created if isinstance(task, TaskFile) else None) or EPOCH
     every = timedelta(seconds=seconds)
     if datetime.max.replace(tzinfo=UTC) - anchor < _MAX_AHEAD * every:
         raise WrongSchedule("created", "is so late that no run can follow it: take it away, or write when this began")
@@ -207,9 +207,9 @@ class TaskState:
     """
 
     task: str
-    at: datetime = _EPOCH
+    at: datetime = EPOCH
     event: Event = "scheduled"
-    until: datetime = _EPOCH
+    until: datetime = EPOCH
     run: datetime | None = None
     missed: tuple[datetime, datetime] | None = None
     why: str = ""
