@@ -246,7 +246,5 @@ def test_a_reader_that_goes_away_is_no_error(served: HostProcess) -> None:
         ({"op": "write", "write": {"type": "change_many", "payload": {"operations": [1, 2]}}}, [], ["1", "2"]),
     ],
 )
-def test_only_what_an_operation_takes_out_is_shown_as_gone(
-    operation: dict[str, Any], old: list[str], new: list[str]
-) -> None:
+def test_what_an_operation_removes_is_shown_as_gone(operation: dict[str, Any], old: list[str], new: list[str]) -> None:
     assert changed_lines({"sources": ["a"], **operation}, {"a": "old\ntext"}) == (old, new)

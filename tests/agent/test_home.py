@@ -28,9 +28,7 @@ def files_below(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [Client, SyncClient])
-def test_a_client_outside_a_home_says_so_at_once(
-    project: Path, tmp_path: Path, kind: type[Client | SyncClient]
-) -> None:
+def test_clients_outside_a_home_say_so_at_once(project: Path, tmp_path: Path, kind: type[Client | SyncClient]) -> None:
     began = time.monotonic()
     with pytest.raises(NoHome) as refused:
         kind()
@@ -56,9 +54,7 @@ def test_a_named_folder_without_a_home_is_not_made(tmp_path: Path, monkeypatch: 
     assert files_below(tmp_path) == ["project"]
 
 
-def test_a_home_around_the_folder_beats_the_default(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_around_the_folder_beats_a_default(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other"
     make_home(other)
     assert register_home(other) == other

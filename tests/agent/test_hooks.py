@@ -185,9 +185,7 @@ def test_without_a_host_a_prompt_goes_on(home: Path, transcript: Transcript) -> 
     assert list((home / "data/ipc/main/claude-code/requests").iterdir()) == []
 
 
-def test_a_refusal_that_expired_unread_costs_no_other_turn(
-    make_host: HostFactory, home: Path, transcript: Transcript
-) -> None:
+def test_an_expired_refusal_costs_no_other_turn(make_host: HostFactory, home: Path, transcript: Transcript) -> None:
     transcript.user("Hello")
     transcript.user("my key is AKIAIOSFODNN7EXAMPLE")
     transcript.assistant("Hi")

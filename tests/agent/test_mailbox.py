@@ -130,9 +130,7 @@ def texts(tail: StreamTail) -> list[str | None]:
 
 
 @given(st.lists(st.lists(LINES | st.binary(max_size=30), max_size=6), max_size=4), st.data())
-def test_a_restarted_stream_repeats_and_loses_no_line(
-    attempts: list[list[StreamLine | bytes]], data: st.DataObject
-) -> None:
+def test_a_new_stream_repeats_and_loses_no_line(attempts: list[list[StreamLine | bytes]], data: st.DataObject) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder, closing(StreamTail(Path(folder) / "a.stream")) as tail:

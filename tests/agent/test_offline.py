@@ -109,9 +109,7 @@ wishes = st.sampled_from(["Remember that ", "don't forget ", "forget that ", "no
 
 
 @given(wishes, st.text(), st.sets(st.sampled_from(sorted(ALL))), st.lists(st.text(), min_size=1), st.booleans())
-def test_any_text_gets_an_answer_with_readable_calls(
-    wish: str, text: str, tools: set[str], contents: list[str], ok: bool
-) -> None:
+def test_any_text_gets_a_readable_answer(wish: str, text: str, tools: set[str], contents: list[str], ok: bool) -> None:
     message = UserSaid(wish + text)
     said = reply([message], tools)
     assert said == reply([message], tools)

@@ -175,9 +175,7 @@ answers = st.builds(
 
 
 @given(st.lists(answers, min_size=1, max_size=8), st.integers(1, 6), st.integers(0, 3000))
-def test_any_script_ends_within_its_limits_with_some_text(
-    script: list[ModelSaid], steps: int, total_tokens: int
-) -> None:
+def test_any_script_ends_within_limits_with_some_text(script: list[ModelSaid], steps: int, total_tokens: int) -> None:
     turn = scripted(*script, ModelSaid("Done."))
     outcome = asyncio.run(turn.run(TurnLimits(steps, total_tokens, 0)))
     assert outcome.text

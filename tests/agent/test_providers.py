@@ -122,9 +122,7 @@ async def test_calls_come_as_the_model_wrote_them(protocol: Protocol) -> None:
         assert await ask(model) == said
 
 
-async def test_the_conversation_is_sent_with_our_headers_only(
-    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_conversation_has_our_headers_only(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in POISON.items():
         monkeypatch.setenv(name, value)
     broken = ToolCall("call_2", "update_memory", '{"content": ')

@@ -186,9 +186,7 @@ async def test_a_refused_tool_says_why_and_the_run_continues(client: Client) -> 
     assert (await client.list_sessions()).total == 0
 
 
-async def test_a_tool_without_an_answer_is_applied_once_when_it_is_called_again(
-    make_host: HostFactory, home: Path
-) -> None:
+async def test_an_unanswered_tool_called_again_is_applied_once(make_host: HostFactory, home: Path) -> None:
     told: list[Any] = []
 
     def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:

@@ -58,7 +58,7 @@ def test_a_home_moves_to_the_named_machine_without_loss(three: Cluster) -> None:
     assert [machine.events("host.started") for machine in three.machines] == [2, 1, 1]
 
 
-def test_a_host_stopped_while_it_takes_over_ends_in_order(made: Callable[..., Cluster]) -> None:
+def test_a_host_stopped_during_takeover_ends_in_order(made: Callable[..., Cluster]) -> None:
     (machine,) = made("a").machines
     for _ in range(3):
         before = machine.events("cluster.owns")

@@ -271,9 +271,7 @@ def _wrong_messages(life: Life) -> Iterator[str]:
         yield f"the reader heard {heard} of {numbers}"
 
 
-def test_killed_at_random_runs_delegations_and_messages_happen_once(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_killed_runs_delegations_and_messages_happen_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     total = Figures()
     least = Counter(runs=2, delegations=5, messages=6)  # hosts that die at once do little
     while not least <= total.counts:
@@ -281,9 +279,7 @@ def test_killed_at_random_runs_delegations_and_messages_happen_once(
         assert total.is_good, str(total)
 
 
-def test_a_host_that_forgets_receipts_does_something_twice(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_a_host_without_receipts_does_something_twice(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     """The control: the same check sees what receipts are for."""
     numbers = itertools.count()
     while not storm(nursery, tmp_path / str(next(numbers)), rng, 3, ("--without-receipts",)).bad:

@@ -153,16 +153,12 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     return figures
 
 
-def test_killed_at_random_under_editors_loses_and_doubles_nothing(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_random_kills_under_editors_keep_notes_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     total = storms(partial(storm, nursery, kills=3), tmp_path, rng, 2)
     assert total.is_good, str(total)
 
 
-def test_a_host_without_patience_loses_notes_under_editors(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_an_impatient_host_loses_notes_under_editors(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     """The control: the same check sees what settling is for."""
     for number in range(10):
         hopeless = partial(storm, nursery, kills=2, faults=("--without-patience",))

@@ -32,9 +32,7 @@ def test_a_power_cut_at_any_call_keeps_acknowledged_changes(
     assert figures.verdict.is_good, figures
 
 
-def test_a_power_cut_in_a_checkpoint_keeps_acknowledged_changes(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_a_power_cut_in_a_checkpoint_loses_no_change(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     """Calls on the database itself, beside its log, are those of a checkpoint."""
     figures = Figures()
     for at in range(rng.randint(4, 13), 24, 10):
@@ -75,9 +73,7 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
     return story
 
 
-def test_a_host_that_does_not_sync_loses_acknowledged_notes(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_without_syncing_acknowledged_notes_are_lost(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     """The control: the same check sees what syncs are for."""
     all_chains = chains(
         nursery, tmp_path, "before", rng, first=100, stride=30, has_power_cuts=True, faults=("--without-sync",)

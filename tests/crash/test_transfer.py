@@ -145,9 +145,7 @@ def check_imported(home: Path, where: str) -> None:
         assert [turn["turn"] for turn in turns] == [*range(1, TURNS // 2 + 1)], where
 
 
-def test_a_killed_import_command_continues_without_doubles(
-    nursery: Nursery, tmp_path: Path, rng: random.Random
-) -> None:
+def test_a_killed_import_continues_without_doubles(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
     command = ("import", "main", conversations(tmp_path), "--from", "claude")
 
     def live(home: Path, kill: Kill) -> bool:

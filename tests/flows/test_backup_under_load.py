@@ -15,9 +15,7 @@ from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 
 @pytest.mark.timeout(300)
-def test_a_backup_under_load_restores_everything_acknowledged_once(
-    make_host: HostFactory, home: Path, tmp_path: Path
-) -> None:
+def test_a_backup_under_load_has_all_acknowledged_once(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
     # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
     (home / "groups/zz").mkdir()
     (home / "groups/zz/pictures.bin").write_bytes(os.urandom(4 << 20))

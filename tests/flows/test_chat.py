@@ -171,9 +171,7 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     assert said(home) == []
 
 
-def test_typed_lines_return_in_the_next_chat_without_credentials(
-    host: HostProcess, home: Path, person: Path, chat: Open
-) -> None:
+def test_typed_lines_return_later_without_credentials(host: HostProcess, home: Path, person: Path, chat: Open) -> None:
     first = chat()
     for number, message in enumerate(("good morning", f"my token is {SECRET}", f"/remember {SECRET}"), 1):
         first.enter(message)
@@ -232,9 +230,7 @@ def test_text_typed_during_an_answer_is_the_next_message(make_host: HostFactory,
     assert said(home) == ["remember", "hello"]
 
 
-def test_an_abandoned_answer_is_fetched_later_by_id(
-    make_host: HostFactory, home: Path, person: Path, chat: Open
-) -> None:
+def test_an_abandoned_answer_is_fetched_by_its_id(make_host: HostFactory, home: Path, person: Path, chat: Open) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
     terminal = chat("--timeout", "3")
     terminal.say("remember", "No answer after 3 s; ")

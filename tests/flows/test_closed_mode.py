@@ -254,7 +254,7 @@ def _tried(uid: int, place: Place, attempts: dict[str, str], home: Path | None =
 
 
 @BY_EACH_HOST
-def test_no_sender_reads_writes_or_fakes_what_is_not_its_own(place: Place) -> None:
+def test_no_sender_reads_writes_or_fakes_anothers(place: Place) -> None:
     _fill(place)
     everything = IN_THE_HOME | IN_A_BOX
     assert _tried(ALICE, place, everything) == dict.fromkeys(everything, "PermissionError")

@@ -117,9 +117,7 @@ def test_a_person_saving_meanwhile_is_not_overwritten(
     assert "likes rum" in memory.read_text()
 
 
-def test_an_edited_note_is_forgotten_with_its_earlier_text(
-    stood: HostProcess, operator: RawSender, stranger: RawSender
-) -> None:
+def test_an_edited_notes_past_is_forgotten_too(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
     """Also when it is short, and one of the two texts is named."""
     first = edit(operator, "e1", id_of(stood, "likes tea"), "drinks Xylophene")
     second = edit(operator, "e2", id_of(stood, "likes cake"), "bakes Zwieback with Quarkonium on all days")

@@ -42,7 +42,7 @@ def test_an_entry_is_known_after_kill_restart_and_edit(make_host: HostFactory, c
         client().get_memory(saved.id)
 
 
-def test_an_entry_that_a_person_broke_is_found_as_it_was(make_host: HostFactory, client: MakeClient) -> None:
+def test_an_entry_broken_by_a_person_stays_found(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     saved = client().save_memory("User prefers dark mode", "user-preferences/look", ["ui"])
     path = host.home / "groups/main" / saved.file
@@ -57,9 +57,7 @@ def test_an_entry_that_a_person_broke_is_found_as_it_was(make_host: HostFactory,
 
 
 @pytest.mark.parametrize("is_served", [True, False])
-def test_the_operator_undoes_with_and_without_a_running_host(
-    make_host: HostFactory, client: MakeClient, is_served: bool
-) -> None:
+def test_an_undo_needs_no_running_host(make_host: HostFactory, client: MakeClient, is_served: bool) -> None:
     host = make_host().start()
     saved = client().save_memory("x")
     client().delete_memory(saved.id)

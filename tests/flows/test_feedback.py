@@ -14,9 +14,7 @@ def lines(home: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (home / "data/feedback/main.jsonl").read_text().splitlines()]
 
 
-def test_feedback_survives_kills_once_and_can_be_deleted(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_feedback_survives_kills_and_can_be_deleted(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host({**AT_ONCE, "ops.maintenance.CHECKPOINT_SECONDS": 600}).start()  # nothing counts as written
     agent = SyncClient(home, "main", "ann")
     agent.append_turn("user", "Which file says it?")

@@ -286,9 +286,7 @@ ContextMaker.make, InjectionLedger.forget = hold, let_go
 """
 
 
-def test_a_context_made_before_and_kept_after_is_forgotten_too(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_context_made_before_a_forget_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     make_host(AT_ONCE, source=_HELD_CONTEXT).start()
     stranger.do("t1", "append_turn", role="user", content=f"plant001x {PHRASE}")
     stranger.drop("c1", request("c1", "get_context"))
@@ -444,9 +442,7 @@ def test_a_missing_target_is_not_found(home: Path, make_host: HostFactory, stran
     assert "walnut" in stranger.memory_text()
 
 
-def test_invented_metadata_names_are_forgotten_with_the_entry(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_names_in_metadata_are_forgotten_with_an_entry(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     entry = {"content": "It is in the cellar", "category": "home", "metadata": {"safe of tim": "blue wren"}}
     saved = stranger.do("e1", "save_memory", **entry)
@@ -460,9 +456,7 @@ def test_invented_metadata_names_are_forgotten_with_the_entry(
     assert files_with(home, b"of tim") == files_with(home, b" wren") == []
 
 
-def test_links_in_a_group_do_not_stop_forgetting(
-    home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
-) -> None:
+def test_links_do_not_stop_forgetting(home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path) -> None:
     make_host(AT_ONCE).start()
     stranger.do("n1", content="the harvester ordered walnut planks")
     settle(home)

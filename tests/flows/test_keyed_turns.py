@@ -107,9 +107,7 @@ def withdrawal(home: Path, group: str) -> str:
     return str(cli_json("log", group, "--kind", "turns_withdrawn", home=home)[0]["seq"])
 
 
-def test_withdrawn_turns_stay_only_in_the_log_until_undone(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
+def test_withdrawn_turns_are_only_in_the_log(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
     home, group, agent = asker.home, asker.group, member()
     say(agent, SAID)
     assert agent.search_memory("terrarium").hits
@@ -162,9 +160,7 @@ def test_later_turns_continue_after_a_withdrawal(asker: RawSender, member: MakeC
         member(session="other").withdraw_turns(1)
 
 
-def test_withdrawn_turns_are_exported_forgotten_and_not_in_markdown(
-    asker: RawSender, member: MakeClient, tmp_path: Path
-) -> None:
+def test_withdrawn_turns_are_exported_but_not_as_markdown(asker: RawSender, member: MakeClient, tmp_path: Path) -> None:
     home, group, agent = asker.home, asker.group, member()
     said = [text.replace("terr", "sol") for text in SAID]  # nothing of it may be in another group
     say(agent, said)

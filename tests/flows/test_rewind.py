@@ -108,9 +108,7 @@ def test_a_killed_or_concurrent_rewind_is_all_or_nothing(host: HostProcess, stra
 
 @pytest.mark.parametrize("how", ["undo", "rewind"])
 @pytest.mark.parametrize("changed", [False, True])
-def test_an_entry_that_a_person_deleted_comes_back(
-    host: HostProcess, stranger: RawSender, how: str, changed: bool
-) -> None:
+def test_an_entry_deleted_by_a_person_returns(host: HostProcess, stranger: RawSender, how: str, changed: bool) -> None:
     home = host.home
     stranger.do("n", content="likes cake")
     file = stranger.do("e", "save_memory", content="has a cat")["file"]

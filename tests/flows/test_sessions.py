@@ -44,9 +44,7 @@ def contents(client: SyncClient) -> list[str]:
     return [entry.content for entry in client.load_session().recent_history]
 
 
-def test_a_session_document_is_a_file_and_survives_restarts(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_a_session_document_file_survives_restarts(home: Path, make_host: HostFactory, client: MakeClient) -> None:
     host = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 0.2}).start()
     agent = client()
     agent.append_turn("user", "Create a new file")

@@ -405,7 +405,7 @@ def test_a_failed_run_is_retried_then_told(make_host: HostFactory, home: Path, s
     assert said(home) == []
 
 
-def test_status_says_why_a_run_is_not_tried_again_yet(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+def test_status_says_why_a_run_waits(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     make_host({**script(home, *MODEL), **QUICK}).start()
     task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
     stranger.do("r", "run_task", task=task)

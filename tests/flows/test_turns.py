@@ -149,9 +149,7 @@ def test_a_killed_turn_resumes_without_doubles(make_host: HostFactory, home: Pat
     assert os.listdir(stranger.replies) == ["a1.json"]
 
 
-def test_a_turn_cut_short_repeatedly_becomes_a_dead_letter(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_turn_often_cut_short_becomes_a_dead_letter(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host(script(home, SLOW, delay_seconds=0.1) | {"spool.turn_queue.ATTEMPTS": 2}).start()
     stranger.say("a1", "remember")
     for began in ('"attempt":1', '"attempt":2'):
@@ -184,9 +182,7 @@ def test_a_stop_lets_a_turn_finish(make_host: HostFactory, home: Path, stranger:
     assert not list(stranger.turns.iterdir())
 
 
-def test_an_unfinished_turn_continues_after_the_restart(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_an_unfinished_turn_continues_after_a_restart(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     settings = script(home, SLOW, delay_seconds=0.2) | {"life.grace_seconds": 0.5, "spool.turn_queue.ATTEMPTS": 1}
     host = make_host(settings).start()
     stranger.say("a1", "remember")
@@ -248,9 +244,7 @@ THOUGHTFUL = (
 )
 
 
-def test_a_models_thinking_is_never_shown_stored_or_recalled(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_thinking_is_never_shown_stored_or_recalled(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     call = {"name": "update_memory", "arguments": {"content": "Likes tea"}}
     answers = [{"text": "<thinking>SECRETS first</thinking>Wait.", "calls": [call]}, {"text": THOUGHTFUL}]
     settings = script(home, {"when": "", "answers": answers}, piece_characters=1, delay_seconds=0.001)
@@ -301,9 +295,7 @@ OpenInbox.open_stream = open_stream
 """
 
 
-def test_a_message_withdrawn_at_its_start_is_never_answered(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_message_withdrawn_at_once_is_never_answered(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     host = make_host(script(home, REMEMBER, HELLO), source=WITHDRAWN_MEANWHILE).start()
     stranger.say("a1", "remember")
     host.wait_for_event("turn.withdrawn")
@@ -379,9 +371,7 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     assert json.loads(entry.read_bytes())["metadata"] == {"password": "[REDACTED:password]"}
 
 
-def test_an_endless_model_delays_its_group_for_one_turn(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_an_endless_model_delays_a_group_for_one_turn(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     endless = {"when": "wait", "answers": [{"text": "word " * 10_000}]}
     make_host(script(home, endless, HELLO, delay_seconds=0.01) | {"turns.seconds": 0.2}).start()
     assert_refused(stranger.chat("a1", "wait"), "unavailable", says="within 0.4 s (turns.seconds)")

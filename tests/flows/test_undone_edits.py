@@ -154,7 +154,7 @@ def test_a_deleted_changed_or_new_file_is_undone(stood: HostProcess, stranger: R
     assert len(edits_in(home / JOURNAL_FILE, LogFilter())) == len(places)
 
 
-def test_an_edit_of_a_session_document_is_shown_and_undone(stood: HostProcess, stranger: RawSender) -> None:
+def test_an_edited_session_document_is_shown_and_undone(stood: HostProcess, stranger: RawSender) -> None:
     home, file = stood.home, "data/context/main/main.json"
     payload = {"add_facts": ["likes tea", "has a dog"]}
     assert stranger.ask("s", request("s", "update_session", payload=payload))["ok"]

@@ -138,9 +138,7 @@ def test_the_first_page_lists_what_waits_with_links(browser: Browser, folder: Pa
     wait_for(lambda: not any(word in read(browser, "/").words for word in gone), what="a first page without them")
 
 
-def test_a_task_that_failed_waits_on_the_first_page(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_a_failed_task_waits_on_the_first_page(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     failing = {"turns": [{"answers": [{"fails": "the model is on fire", "is_passing": False}]}]}
     (folder / "unlucky.json").write_bytes(orjson.dumps(failing))
     config = folder / "config/agents/unlucky.json"
@@ -354,9 +352,7 @@ def note_page(browser: Browser, group: str, author: str) -> Answer:
     return read(browser, re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', listed)[0])
 
 
-def test_of_two_note_editors_the_second_sees_changes(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_of_two_editors_the_second_sees_changes(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     client.update_memory("likes tea\nand milk")
     settle(folder)
     page = note_page(browser, group, "researcher")
@@ -415,9 +411,7 @@ def test_a_waiting_write_is_accepted_with_other_text(browser: Browser, folder: P
     assert "Cid" not in read(browser, "/g/careful/memory").words
 
 
-def test_all_copies_are_accepted_and_reverted_at_once(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_copies_are_accepted_and_reverted_whole(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     for category in ("a", "b"):
         client.save_memory("Carl drinks green tea at 16:00, without sugar.", category)
         client.save_memory("The garage of the harbour opens at 7:00.", category)
@@ -481,9 +475,7 @@ def test_tasks_are_paused_resumed_run_and_cancelled(
     assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "run"}).status == 404
 
 
-def test_the_timeline_pages_back_and_rewinds_a_group(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_the_timeline_pages_back_and_rewinds(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     for number in range(35):
         client.update_memory(f"note {number}")
     newest = read(browser, f"/g/{group}/timeline?by=researcher")
@@ -544,9 +536,7 @@ def test_a_person_talks_to_an_agent_and_gives_feedback(browser: Browser, group: 
     assert "say swing" in kinds
 
 
-def test_hostile_memory_stays_text_on_every_page(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_hostile_memory_is_text_on_every_page(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     entry = client.save_memory(HOSTILE, tags=["<b>"], title=HOSTILE[:150], origin="web", origin_from=HOSTILE)
     client.update_memory(HOSTILE, HOSTILE[:60])
     client.append_turn("user", HOSTILE, sender="<u>eve</u>")

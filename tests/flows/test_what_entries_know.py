@@ -53,9 +53,7 @@ def test_each_entry_tells_its_origin(make_host: HostFactory, client: MakeClient,
     assert orjson.loads((memory / "old.json").read_bytes())["origin"] == "Texel"  # a member of the person's own
 
 
-def test_a_superseded_entry_is_archived_and_undo_restores_it(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
+def test_a_superseded_entry_is_archived_until_undone(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
     memory = asker.memory.parent
     old = member().save_memory("Ann drinks green tea", "drinks")
     new = member("cook").save_memory("Ann drinks coffee, no green tea", "drinks", supersedes=[old.id])
@@ -101,9 +99,7 @@ def test_supersedes_written_into_a_file_is_followed(make_host: HostFactory, clie
     assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
 
 
-def test_a_save_names_similar_entries_also_when_repeated(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
+def test_a_repeated_save_names_the_similar_entries(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
     first = member().save_memory("The boat to Texel leaves at nine")
     ten = SaveMemory(content="The boat to Texel leaves at ten")
     again = member("cook")(ten, request_id="r1")

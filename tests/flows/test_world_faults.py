@@ -194,9 +194,7 @@ daemon.run = functools.partial(daemon.run, passed=passed)
 """
 
 
-def test_a_request_renamed_over_another_is_not_removed_unread(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_request_over_another_is_not_removed_unread(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     (home / "second").write_bytes(request("a", content="second."))
     host = make_host(env={"HOME_OF_TEST": str(home)}, source=REPLACING).start()
     stranger.note("a", "first.")

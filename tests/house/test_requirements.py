@@ -33,7 +33,7 @@ def test_the_seeds_test_plan_is_there_by_name() -> None:
     assert rows_of("Test plan of the seeds") == [str(number) for number in range(1, 7)]
 
 
-def test_every_request_type_is_in_a_test_of_the_host() -> None:
+def test_every_request_type_is_in_a_test() -> None:
     files = [*(TESTS / "host" / "handlers").glob("test_*.py"), *(TESTS / "flows").glob("*.py")]
     source = "".join(path.read_text() for path in files)
     assert [name for name in REQUEST_TYPES if not re.search(rf'"{name}"|\.{name}\(', source)] == []

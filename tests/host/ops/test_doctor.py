@@ -67,7 +67,7 @@ def test_a_folder_with_a_forbidden_group_name_is_named(home: Path) -> None:
         ),
     ],
 )
-def test_a_fault_of_an_entry_is_named_as_it_was_typed(file: str, members: str, fault: str, home: Path) -> None:
+def test_an_entrys_fault_is_named_as_typed(file: str, members: str, fault: str, home: Path) -> None:
     path = home / "groups/main/memory" / file
     path.parent.mkdir(parents=True)
     path.write_text(f'{{"content": "The bins go out on Tuesday", "tags": []{members}}}')
@@ -97,7 +97,7 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
         ),
     ],
 )
-def test_a_setting_that_its_type_does_not_check_is_a_problem(lines: str, check: str, fault: str, home: Path) -> None:
+def test_a_setting_of_its_type_can_be_a_problem(lines: str, check: str, fault: str, home: Path) -> None:
     (home / "config" / "honeybadger.toml").write_text(lines)
     problems = [finding for finding in examine(home) if finding.level == "problem"]
     assert [finding.check for finding in problems] == [check]

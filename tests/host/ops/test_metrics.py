@@ -139,9 +139,7 @@ def test_the_metrics_file_is_always_whole_and_readable(measured: HostProcess, te
         ("/nowhere/metrics.prom", "", "/nowhere is not a folder that uid"),
     ],
 )
-def test_a_text_file_that_nobody_would_read_is_refused(
-    make_host: HostFactory, file: str, source: str, says: str
-) -> None:
+def test_a_text_file_nobody_would_read_is_refused(make_host: HostFactory, file: str, source: str, says: str) -> None:
     host = make_host({"metrics.textfile": file}, source=source)
     host.launch()
     assert host.wait() == 3

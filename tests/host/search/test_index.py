@@ -82,7 +82,7 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert world.find("badger") == ["e1"]
 
 
-def test_a_search_during_a_comparison_knows_what_it_would_find(world: World) -> None:
+def test_a_search_during_a_comparison_finds_everything(world: World) -> None:
     world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
     steps = world.index.compare_all()
     next(steps)
@@ -93,9 +93,7 @@ def test_a_search_during_a_comparison_knows_what_it_would_find(world: World) -> 
     assert world.find("badger") == ["e1", "e2"]
 
 
-def test_what_was_said_before_a_stop_is_found_before_the_comparison(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_said_before_a_stop_is_soon_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.entry("e1", "weasel")
     world.turns("main", "weasel")
     assert world.find("weasel") == ["e1", "main#1"]
@@ -187,7 +185,7 @@ def test_a_grown_log_is_read_from_its_mark(world: World) -> None:
     assert world.find("badger") == ["main#7"]
 
 
-def test_a_line_too_long_for_a_turn_hides_no_later_one(world: World) -> None:
+def test_an_overlong_line_hides_no_later_turn(world: World) -> None:
     file = world.turns("main", "first badger")
     with (world.home / file).open("a") as log:
         log.write("x" * (17 << 20) + "\n")

@@ -114,7 +114,7 @@ def test_a_named_subject_is_recalled_among_many(size: int, others: int) -> None:
         ("chevaux", "Les chevaux sont dans la prairie"),
     ],
 )
-def test_keywords_find_a_text_of_a_language_that_they_do_not_tell(keywords: str, text: str) -> None:
+def test_keywords_of_any_language_find_a_text(keywords: str, text: str) -> None:
     corpus = corpus_of(entry(1, text), entry(2, "The lodger serves dinner at eight"))
     assert found(corpus, keywords) == [1]
     assert found(corpus, "What is the server called?") == []  # only a question that is surely English is read as such

@@ -169,7 +169,7 @@ def test_no_escaped_text_is_left(secret: str, before: str, after: str, levels: i
     assert not phrases.finds(left.decode("utf-8", "replace").replace(FORGOTTEN, " "))
 
 
-def test_an_escape_hidden_in_each_escape_is_no_endless_work() -> None:
+def test_escapes_within_escapes_end() -> None:
     assert folded("\\u005c" + "u005c" * 500_000 + " badger").endswith("badger")
 
 
