@@ -43,9 +43,7 @@ class ScriptedClaude:
         step = len(self.met) - 1
         content: list[dict[str, Any]] = [{"type": "text", "text": "I remember."}]
         if step < len(self.commands):
-            content = [
-                {"type": "tool_use", "id": f"toolu_{step}", "name": "memory", "input": self.commands[step]},
-            ]
+            content = [{"type": "tool_use", "id": f"toolu_{step}", "name": "memory", "input": self.commands[step]}]
         return {
             "id": f"msg_{step}",
             "type": "message",

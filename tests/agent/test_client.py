@@ -140,10 +140,7 @@ NO_READER = "is not a reply this client reads"
     ],
 )
 def test_a_malformed_reply_is_an_error_without_its_content(
-    mailbox: Mailbox,
-    sleeping: Callable[[Callable[[], None]], None],
-    answer: dict[str, Any] | bytes,
-    says: str,
+    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None], answer: dict[str, Any] | bytes, says: str
 ) -> None:
     def arrive() -> None:
         request_id = only_request(mailbox)

@@ -43,14 +43,7 @@ _SHAPE: Final = """() => {
     marks: (document.body.innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069\\u200b]/g) ?? []).length,
   };
 }"""
-_AS_IT_SHOULD_BE: Final = {
-    "odd": [],
-    "away": [],
-    "top": "brand",
-    "direction": "ltr",
-    "visible": True,
-    "marks": 0,
-}
+_AS_IT_SHOULD_BE: Final = {"odd": [], "away": [], "top": "brand", "direction": "ltr", "visible": True, "marks": 0}
 
 
 @pytest.fixture(scope="module")

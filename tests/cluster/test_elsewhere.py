@@ -410,9 +410,7 @@ def test_killing_servers_in_turn_does_each_request_once(made: Callable[..., Clus
     assert a.events("cluster.owns") == 1
 
 
-def test_an_unsent_message_elsewhere_can_be_withdrawn(
-    guarded: Guarded,
-) -> None:
+def test_an_unsent_message_elsewhere_can_be_withdrawn(guarded: Guarded) -> None:
     a, b = guarded.machines
     b.host.stop()
     a.host.stop()

@@ -15,14 +15,7 @@ import pytest
 from honeybadger_host.cluster import log as shared_log
 from honeybadger_host.cluster.log import Committing, Log, Names, newest_epoch
 from honeybadger_host.cluster.operating import START
-from honeybadger_host.cluster.records import (
-    PART_BYTES,
-    Position,
-    Record,
-    apply_record,
-    read_kept,
-    write_position,
-)
+from honeybadger_host.cluster.records import PART_BYTES, Position, Record, apply_record, read_kept, write_position
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import JournalError, StorageFailed
 from honeybadger_host.journal.journal import Journal

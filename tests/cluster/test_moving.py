@@ -106,8 +106,7 @@ STATES = (
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen"),
-    [("blue", 1), ("blue:/srv/b:02", 1), (None, 1), ("red", 0), ("/srv/a", 0), ("a", 0)],
+    ("name", "chosen"), [("blue", 1), ("blue:/srv/b:02", 1), (None, 1), ("red", 0), ("/srv/a", 0), ("a", 0)]
 )
 def test_a_machine_goes_by_host_name_or_folder(name: str | None, chosen: int) -> None:
     assert choose(STATES, STATES[0], name) is STATES[chosen]

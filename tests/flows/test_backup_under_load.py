@@ -19,10 +19,7 @@ def test_a_backup_under_load_has_all_acknowledged_once(make_host: HostFactory, h
     # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
     (home / "groups/zz").mkdir()
     (home / "groups/zz/pictures.bin").write_bytes(os.urandom(4 << 20))
-    settings: dict[str, object] = {
-        "ops.maintenance.CHECKPOINT_SECONDS": 0.1,
-        "log.level": "warning",
-    }
+    settings: dict[str, object] = {"ops.maintenance.CHECKPOINT_SECONDS": 0.1, "log.level": "warning"}
     host = make_host(settings).start()
     story = Story(home)
 

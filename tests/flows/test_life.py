@@ -17,15 +17,7 @@ from honeybadger_host.cli.status import print_status
 from honeybadger_host.files.home import make_home
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
-from tests.hosting import (
-    HostProcess,
-    RawSender,
-    assert_refused,
-    request,
-    run_cli,
-    status_of,
-    wait_for,
-)
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
 from tests.people import save
 
 is_root = os.geteuid() == 0

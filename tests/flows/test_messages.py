@@ -40,9 +40,7 @@ def test_each_reader_of_messages_keeps_its_own_place(member: MakeClient) -> None
     assert (one.sender, one.session, one.to) == ("ann", "main", None)
 
 
-def test_a_private_message_is_shown_to_its_receivers_only(
-    member: MakeClient,
-) -> None:
+def test_a_private_message_is_shown_to_its_receivers_only(member: MakeClient) -> None:
     ann, ben, eve = (member(name) for name in ("ann", "ben", "eve"))
     for client in (ann, ben, eve):
         client.ping()

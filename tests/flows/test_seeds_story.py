@@ -36,8 +36,7 @@ def host_of(make_host: HostFactory, model: str, url: str, **more: object) -> Hos
 
 
 @pytest.mark.parametrize(
-    ("model", "path", "write"),
-    [("openai:test", "/v1", openai), ("anthropic:test", "", anthropic)],
+    ("model", "path", "write"), [("openai:test", "/v1", openai), ("anthropic:test", "", anthropic)]
 )
 def test_a_new_session_knows_what_memory_md_holds(
     make_host: HostFactory, home: Path, stranger: RawSender, model: str, path: str, write: Write

@@ -19,16 +19,7 @@ from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
-from tests.hosting import (
-    HostProcess,
-    RawSender,
-    assert_refused,
-    files_with,
-    request,
-    run_cli,
-    turns_of,
-    wait_for,
-)
+from tests.hosting import HostProcess, RawSender, assert_refused, files_with, request, run_cli, turns_of, wait_for
 
 REMEMBER = {
     "when": "remember",

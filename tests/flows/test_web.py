@@ -33,10 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HostProces
     """A host and a browser on its page, which writes."""
     folder = tmp_path_factory.mktemp("page") / "home"
     make_home(folder)
-    with (
-        HostProcess(folder, SETTINGS) as host,
-        Page(folder) as page,
-    ):
+    with HostProcess(folder, SETTINGS) as host, Page(folder) as page:
         host.start()
         yield host, page.browser()
         assert "page.failed" not in page.log_text()
@@ -156,14 +153,7 @@ def test_a_context_shows_sources_and_reasons_at_any_time(browser: Browser, clien
     client.update_memory("likes tea")
     entry = client.save_memory("Mimi is the name of the cat")
     now = read(browser, f"/g/{group}/context?message=What+is+the+cat+called").words
-    for part in (
-        "Remembered Facts",
-        f"groups/{group}/MEMORY.md",
-        "whole",
-        entry.id,
-        "Hash of it",
-        "likes tea",
-    ):
+    for part in ("Remembered Facts", f"groups/{group}/MEMORY.md", "whole", entry.id, "Hash of it", "likes tea"):
         assert part in now, part
     shown = client.get_context()
     client.update_memory("likes cake, too")
@@ -256,10 +246,7 @@ def test_chosen_items_are_archived_pinned_and_restored_at_once(
 def test_an_entry_is_edited_pinned_archived_and_undone(browser: Browser, client: SyncClient, group: str) -> None:
     entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
     page = read(browser, f"/g/{group}/entry?id={entry.id}")
-    for button, says in (
-        ("Pin", "Pinned."),
-        ("Unpin", "No longer pinned."),
-    ):
+    for button, says in (("Pin", "Pinned."), ("Unpin", "No longer pinned.")):
         page = browser.press(page, button)
         assert says in page.words, button
     archived = browser.press(page, "Archive")

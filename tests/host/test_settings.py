@@ -61,13 +61,7 @@ def test_flags_beat_environment_file_and_default(folder: Path, monkeypatch: pyte
     ]
 
 
-OTHER_WORDS = {
-    "auto": "json",
-    "info": "error",
-    "redact": "refuse",
-    "off": "multilingual",
-    "copied": "review",
-}
+OTHER_WORDS = {"auto": "json", "info": "error", "redact": "refuse", "off": "multilingual", "copied": "review"}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

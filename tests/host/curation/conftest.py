@@ -29,10 +29,7 @@ def uses(home: Path) -> PassDependencies:
         is_agent=lambda name: name == "bee",
         turn_logs=turn_logs,
         documents=Sessions(
-            turn_logs,
-            CompactionLimits(),
-            current=lambda file: read_whole(home / file),
-            render=lambda file: None,
+            turn_logs, CompactionLimits(), current=lambda file: read_whole(home / file), render=lambda file: None
         ),
         watermarks=Watermarks(KeptFiles(home)),
         whole_files=whole_files,

@@ -63,9 +63,7 @@ answers = st.fixed_dictionaries(
 
 
 @given(answers)
-def test_every_line_that_applies_itself_is_a_persons_sentence(
-    answer: dict[str, object],
-) -> None:
+def test_every_line_that_applies_itself_is_a_persons_sentence(answer: dict[str, object]) -> None:
     made = operations_of(read_answer(json.dumps(answer), Consolidated), material(), "m", prose=False)
     known = Known(
         texts={name: note.text for name, note in NOTES.items()},

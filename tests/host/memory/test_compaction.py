@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.memory.compaction import (
-    HEADER,
-    CompactionLimits,
-    compact,
-)
+from honeybadger_host.memory.compaction import HEADER, CompactionLimits, compact
 from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument, Task, dump_document, parse_document
 from honeybadger_host.text.neutralise import estimate_tokens
 

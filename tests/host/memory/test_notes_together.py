@@ -94,15 +94,7 @@ def test_no_note_forges_another_time_or_author(content: str) -> None:
 authors = st.sampled_from(["ann", "bot", "cat"])
 sections = st.sampled_from(["Notes", "Preferences"])
 contents = st.sampled_from(
-    [
-        "x",
-        "tea",
-        "Tea",
-        "tea\nand more",
-        "one\ntwo",
-        "a longer note that says more than the others do",
-        "[cat]: x",
-    ]
+    ["x", "tea", "Tea", "tea\nand more", "one\ntwo", "a longer note that says more than the others do", "[cat]: x"]
 )
 some_notes = st.lists(st.tuples(authors, sections, contents, st.integers(0, 3000)), max_size=40)
 

@@ -98,10 +98,7 @@ def turns(home: Path) -> Stored:
 def documents(home: Path) -> Stored:
     turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
     sessions = Sessions(
-        turn_logs,
-        CompactionLimits(),
-        current=lambda file: read_whole(home / file),
-        render=lambda file: None,
+        turn_logs, CompactionLimits(), current=lambda file: read_whole(home / file), render=lambda file: None
     )
 
     def change(number: int) -> Change:

@@ -10,16 +10,7 @@ import pytest
 
 from honeybadger_host.errors import HomeError, HostError, JournalError, SettingsError
 from honeybadger_host.files.home import make_home
-from honeybadger_host.ops.systemd import (
-    SYSTEM_HOME,
-    Plan,
-    check_visible,
-    plan_system,
-    plan_user,
-    run,
-    show,
-    write,
-)
+from honeybadger_host.ops.systemd import SYSTEM_HOME, Plan, check_visible, plan_system, plan_user, run, show, write
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.search.language.analyzer import (
-    QUESTION_MARK,
-    analyse_query,
-    document_terms,
-    length_in_words,
-)
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, analyse_query, document_terms, length_in_words
 from honeybadger_host.search.language.dates import dates_said, without_days
 
 

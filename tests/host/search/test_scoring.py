@@ -163,12 +163,7 @@ def groups(draw: st.DrawFn) -> list[Document]:
     st.sampled_from([KINDS, KINDS, ("entry",), ("turn",)]),
 )
 def test_the_best_are_those_of_scoring_every_document(
-    documents: list[Document],
-    question: str,
-    limit: int,
-    late: int,
-    is_loaded: bool,
-    kinds: tuple[Kind, ...],
+    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, kinds: tuple[Kind, ...]
 ) -> None:
     corpus, filters = Corpus(), Filters(kinds=kinds)
     db = IndexFile(None, lambda: None)

@@ -11,14 +11,7 @@ from honeybadger_host.files.safe_files import BOM, Signature
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.notes import NOTE_ID, notes_of
 from honeybadger_host.search.pieces import Piece, pieces_of, turns_of
-from honeybadger_host.search.sources import (
-    Source,
-    Unsearchable,
-    groups_of,
-    read_source,
-    source_of,
-    sources,
-)
+from honeybadger_host.search.sources import Source, Unsearchable, groups_of, read_source, source_of, sources
 from honeybadger_host.text.turn import Turn
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)

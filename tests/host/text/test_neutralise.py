@@ -235,15 +235,7 @@ def test_no_turn_forges_another_speakers_line(sender: str, content: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
-    [
-        ("", 0),
-        ("abc", 0),
-        ("a" * 4003, 1000),
-        ("你好abcd", 3),
-        ("naïve", 2),
-        ("a\nb\n", 1),
-    ],
+    ("text", "tokens"), [("", 0), ("abc", 0), ("a" * 4003, 1000), ("你好abcd", 3), ("naïve", 2), ("a\nb\n", 1)]
 )
 def test_a_token_is_four_ascii_characters_or_one_other(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
