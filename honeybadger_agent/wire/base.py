@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
-MAX_SECTION_CHARACTERS: Final = 80
+MAX_LINE_CHARACTERS: Final = 80
 MAX_PART_BYTES: Final = 200_000  # of turns or entries that a program puts into one request, which has less than 256 KiB
 MAX_NUMBER: Final = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 Role = Literal["user", "assistant", "system", "tool"]
@@ -100,7 +100,7 @@ class Request(_Asking[ResultT]):
 REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `requests/`: name -> type
 TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `turns/`: name -> type
 
-OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
+OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARACTERS)]
 Neutralised = Annotated[
     dict[str, int],
     Field(

@@ -15,7 +15,7 @@ from honeybadger_agent.wire.base import (
     Result,
     Wire,
 )
-from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tags, Title
 from honeybadger_agent.wire.refusals import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
@@ -24,9 +24,9 @@ MAX_LISTED: Final = 1000
 MAX_DOCUMENT_CHARACTERS: Final = 131_072
 MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500
-MAX_SUPERSEDED: Final = 32
-MAX_TIME_CHARACTERS: Final = 40
 OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "recalled"]
+Superseded = Annotated[list[EntryId], Field(max_length=32)]
+ValidUntil = Annotated[str, StringConstraints(max_length=40)]
 OriginFrom = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ORIGIN_CHARACTERS)]
 
 
@@ -111,7 +111,7 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
         description="Its category, as user-preferences/timezone, anti-patterns/email, project-context/website. "
         "Default: general.",
     )
-    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
+    tags: Tags | None = Field(default=None, description="Labels to search by, at most 32.")
     metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
         default=None, description="Anything else, as an object of at most 8 KiB of JSON."
     )
@@ -130,15 +130,11 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
         description="Its origin: human (the user said it), web, recalled (from memory), ...",
     )
     origin_from: OriginFrom | None = Field(default=None, description="The file, address or tool it comes from.")
-    supersedes: list[EntryId] | None = Field(
-        default=None,
-        max_length=MAX_SUPERSEDED,
-        description="Ids of entries that are no longer true; they go to the archive.",
+    supersedes: Superseded | None = Field(
+        default=None, description="Ids of entries that are no longer true; they go to the archive."
     )
-    valid_until: str | None = Field(
-        default=None,
-        max_length=MAX_TIME_CHARACTERS,
-        description="Time at which it stops being true, as 2026-12-24T18:00:00+01:00.",
+    valid_until: ValidUntil | None = Field(
+        default=None, description="Time at which it stops being true, as 2026-12-24T18:00:00+01:00."
     )
     replace: bool | None = Field(
         default=None,
@@ -187,15 +183,15 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     name: EntryName | None = Field(default=None, description="New name; conflict if the category has it already.")
     title: Title | None = None
     aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces all of them.")
-    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces all of them.")
+    tags: Tags | None = Field(default=None, description="Replaces all of them.")
     metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
         default=None, description="Replaces the whole object."
     )
     pinned: bool | None = Field(default=None, description="Whether curation never merges or retires it.")
     origin: OriginKind | None = Field(default=None, description="See save_memory.")
     origin_from: OriginFrom | None = None
-    supersedes: list[EntryId] | None = Field(default=None, max_length=MAX_SUPERSEDED, description="Ids to add.")
-    valid_until: str | None = Field(default=None, max_length=MAX_TIME_CHARACTERS, description="A time, or `never`.")
+    supersedes: Superseded | None = Field(default=None, description="Ids to add.")
+    valid_until: ValidUntil | None = Field(default=None, description="A time, or `never`.")
     expected_version: str | None = Field(
         default=None, description="The `version` you read; conflict if the entry has changed."
     )

@@ -6,10 +6,11 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.entries import OriginKind
-from honeybadger_agent.wire.labels import MAX_TAGS, Category, Tag
+from honeybadger_agent.wire.labels import Category, Tags
 from honeybadger_agent.wire.refusals import shaped
 
 MAX_QUERY_CHARACTERS: Final = 4096
+Query = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
 SearchScope = Literal["all", "entries", "turns", "notes"]
 Day = Annotated[
     str,
@@ -71,15 +72,11 @@ class SearchMemory(Request[SearchResult], audience="default"):
     words, as `When did Ann change jobs?`; dates in the question count. `since` and `until` narrow it to a time.
     """
 
-    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)] | None = Field(
-        default=None, description="Words, or a question as a person asks it."
-    )
+    query: Query | None = Field(default=None, description="Words, or a question as a person asks it.")
     category: Category | None = Field(
         default=None, description="Only entries of this category and below: `a` matches `a` and `a/b`, not `ab`."
     )
-    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
-        default=None, description="Only entries with all of these tags."
-    )
+    tags: Tags | None = Field(default=None, description="Only entries with all of these tags.")
     since: Day | None = Field(default=None, description="Date or time, RFC 3339; UTC without a zone.")
     until: Day | None = Field(default=None, description="Like `since`; a date includes the whole day.")
     limit: Annotated[int, Field(ge=1, le=100)] | None = Field(

@@ -1,22 +1,21 @@
 """The document of a session: state, facts, tasks, summary; the sessions of a group; feedback on a session's answers."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Wire
+from honeybadger_agent.wire.labels import ToolName
 from honeybadger_agent.wire.refusals import is_finite
 
-MAX_JSON_LEVELS: Final = 32  # lists and objects within each other
-MAX_FEEDBACK_CHARACTERS: Final = 4096
 FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 
 
 def _shallow(value: dict[str, Any]) -> dict[str, Any]:
     """Return a JSON object of any shape if every JSON reader can take it. Raises PydanticCustomError."""
     level: list[object] = [value]
-    for _ in range(MAX_JSON_LEVELS):
+    for _ in range(32):
         level = [
             part
             for item in level
@@ -118,7 +117,7 @@ class EnvironmentUpdate(Wire):
 class ToolCalls(Wire):
     """Calls of one tool that no turn names in `tools_used`."""
 
-    tool: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    tool: ToolName
     calls: Count = 1
     failures: Count = Field(default=0, description="How many of them failed; 0 calls count failures only.")
 
@@ -235,7 +234,7 @@ class RecordFeedback(Request[FeedbackResult], changes=True):
     """
 
     kind: FeedbackKind
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_FEEDBACK_CHARACTERS)] | None = Field(
+    content: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = Field(
         default=None, description="What the user said or what failed; required for a correction."
     )
     turn: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(

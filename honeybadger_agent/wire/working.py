@@ -1,15 +1,14 @@
 """The working memory of a session: entries that live for some minutes."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result
 from honeybadger_agent.wire.labels import Tags
-from honeybadger_agent.wire.search import MAX_QUERY_CHARACTERS
+from honeybadger_agent.wire.search import Query
 
-MAX_KEY_CHARACTERS: Final = 100
-Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_KEY_CHARACTERS)]
+Key = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 class WorkingSaved(Result):
@@ -67,7 +66,7 @@ class WorkingHits(Result):
 class SearchWorkingMemory(Request[WorkingHits], audience="default"):
     """Search the scratch space of this session by words. Use this when you do not know which key holds something."""
 
-    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+    query: Query
     category: OneLine | None = Field(default=None, description="`a` finds `a` and `a/b`, not `ab`.")
     tags: Tags | None = Field(default=None, description="An entry must have them all.")
 

@@ -16,10 +16,11 @@ from typing import Annotated, Final, NamedTuple
 import anyio.to_thread
 from pydantic import Field, StringConstraints
 
+from honeybadger_agent.wire import MAX_LINE_CHARACTERS
 from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAnswer, read_answer, read_directive
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import PassDependencies, protected_notes, taken
-from honeybadger_host.curation.proposal import ONLY_A_PERSON, Op, Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal import MAX_TEXT, ONLY_A_PERSON, Op, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.curation.said import (
     Pick,
@@ -48,8 +49,6 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Sections that a model may choose in addition to the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
 MAX_FACTS: Final = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
-_MAX_TEXT: Final = 8_000  # characters of a history or a summary by a model: 500 words are 3,000
-_MAX_SECTION: Final = 80  # characters, as the protocol allows
 _MAX_NOTES_TOKENS: Final = 8_000  # tokens of the notes in a question; the turns have 12,000
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"\A[-*+] +")
@@ -202,7 +201,7 @@ class Material:
     @property
     def sections(self) -> Sequence[str]:
         """The sections that a fact may go to, the group's own first."""
-        own = (note.section[:_MAX_SECTION].strip() for note in self.notes.values())
+        own = (note.section[:MAX_LINE_CHARACTERS].strip() for note in self.notes.values())
         return list(dict.fromkeys((*filter(None, own), *SECTIONS)))
 
     @cached_property
@@ -238,7 +237,7 @@ class Fact(Edited):
     changes: Refs = ()
 
 
-Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_TEXT)]
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT)]
 
 
 class Consolidated(Answered):
@@ -375,7 +374,7 @@ def _update(update: str, material: Material, model: str) -> tuple[list[_Wanted],
         if not others:
             facts += [_Wanted(pick, section) for pick in picks]
             continue
-        title = section[:_MAX_SECTION].strip() or SECTIONS[0]
+        title = section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0]
         waits, why = _nobody_said(model), "the model adds it"
         waiting.append(Operation(n=1, op="add", result=text, title=title, by=model, waits=waits, why=why))
     for name in left_out(update, {name: material.notes[name] for name in material.given.values()}):
