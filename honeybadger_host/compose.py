@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
@@ -46,6 +44,7 @@ from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.journal.changes import UnitOfWork, WholeFiles
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -83,8 +82,6 @@ if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
     from honeybadger_host.ops.metrics import Metrics
     from honeybadger_host.search.embeddings import Embedder
-
-log = structlog.get_logger()
 
 
 def build(

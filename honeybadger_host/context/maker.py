@@ -9,8 +9,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-import structlog
-
 from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_host.agents import Identity
 from honeybadger_host.context.parts import (
@@ -32,6 +30,7 @@ from honeybadger_host.context.recall import ContextRecall, Recalled
 from honeybadger_host.context.text import WITHOUT_END, Context, Part, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import SUMMARY
+from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
@@ -43,8 +42,6 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

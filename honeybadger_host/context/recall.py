@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-import structlog
-
 from honeybadger_agent.wire import Role
 from honeybadger_host.context.recollections import Recollection, State, shortened
 from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.log import log
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.ranking import Hit
 
-log = structlog.get_logger()
 
 _FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches

@@ -217,7 +217,7 @@ class Curator:
                 has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
-        except Exception as error:  # noqa: BLE001  it is logged; the next job goes on
+        except Exception as error:
             is_bug = not isinstance(error, FAILED)
             why = f"{type(error).__name__}, see the log" if is_bug else str(error)
             self.failures += 1

@@ -101,10 +101,10 @@ class Version:
     origins: list[Origin] = field(default_factory=list)
     is_known: bool = False
     is_there: bool = False
+    # Line that was taken out -> whose it was each time.
     gone: defaultdict[bytes, list[Origin]] = field(default_factory=lambda: defaultdict(list))
-    """Line that was taken out -> whose it was each time."""
+    # Heading of a note -> the changes that added such a note.
     signed: defaultdict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    """Heading of a note -> the changes that added such a note."""
 
     @property
     def text(self) -> bytes:

@@ -18,8 +18,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import structlog
-
 from honeybadger_host.documents.in_use import DocumentsInUse, Found
 from honeybadger_host.documents.rendering import Renderer
 from honeybadger_host.documents.saves import Saves
@@ -35,6 +33,7 @@ from honeybadger_host.files.safe_files import (
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, NotesRevised, read_whole, row_offset
 from honeybadger_host.journal.edits import fingerprint_of
 from honeybadger_host.journal.schema import Row
+from honeybadger_host.log import log
 
 
 class Documents:
@@ -126,19 +125,14 @@ class Documents:
         return {one.file: one.pending_seq for one in self.in_use.every() if one.pending_seq}
 
 
-log = structlog.get_logger()
-
-
 class Batch:
     """The changes of one batch: placed, then written."""
 
     def __init__(self, projections: Projections) -> None:
         self._projections = projections
         self._documents = projections.documents
-        self._ends: dict[str, int] = {}
-        """Offset of the next line, by log."""
-        self._hashes: dict[str, hashlib._Hash] = {}
-        """Document -> hash of its text after the changes placed so far."""
+        self._ends: dict[str, int] = {}  # offset of the next line, by log
+        self._hashes: dict[str, hashlib._Hash] = {}  # document -> hash of its text after the changes placed so far
 
     def make_way(self, change: Change) -> None:
         """See that a change can be written. Raises WorldFailed; nothing was changed but folders made."""
@@ -182,10 +176,9 @@ class Projections:
         self.home = documents.in_use.home
         self._unsynced = documents.in_use.unsynced
         self.sync = self._unsynced.sync
-        self._pending: defaultdict[str, list[Row]] = defaultdict(list)
-        """Log -> changes that are not in it."""
+        self._pending: defaultdict[str, list[Row]] = defaultdict(list)  # log -> changes that are not in it
+        # All changes up to it are in their files, except those listed as behind. Any thread may read it.
         self.written_seq = 0
-        """All changes up to it are in their files, except those listed as behind. Any thread may read it."""
 
     @property
     def behind(self) -> list[str]:

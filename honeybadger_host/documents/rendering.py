@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from honeybadger_host.documents.in_use import Document, DocumentsInUse, is_json, merged_as
 from honeybadger_host.documents.versions import versions_back
 from honeybadger_host.errors import WorldFailed
@@ -34,8 +32,7 @@ from honeybadger_host.files.safe_files import (
 from honeybadger_host.journal.changes import WHOLE_KINDS, fingerprint, make_room, read_whole
 from honeybadger_host.journal.edits import is_append
 from honeybadger_host.journal.schema import Row
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 _NO_HARD_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
 # A program that has a file open for writing and has not written for longer is not saving it.

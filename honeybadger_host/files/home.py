@@ -264,8 +264,7 @@ class Moved:
 
     def __init__(self, home: Path) -> None:
         self._folder = home / MOVED_FOLDER
-        self.current: Mapping[str, str] = {}
-        """Group -> where it went."""
+        self.current: Mapping[str, str] = {}  # group -> where it went
         self.refresh()
 
     def why(self, group: str) -> str | None:

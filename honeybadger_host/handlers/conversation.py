@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-import structlog
-
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import (
     MAX_NUMBER,
@@ -28,6 +26,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import Screen, not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.journal.changes import TurnAdded
+from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.turn_log import data_in, dump_turn
@@ -36,8 +35,6 @@ from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 _DEFAULT_TURNS: Final = 100  # turns of a reply to a request that gives no limit
 

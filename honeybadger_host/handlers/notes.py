@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import structlog
-
 from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
 from honeybadger_host.documents.history import edit_note as edited
 from honeybadger_host.errors import FileProblem
@@ -17,11 +15,10 @@ from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import with_neutralised
 from honeybadger_host.journal.changes import Added, WholeFiles
+from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
 from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
-
-log = structlog.get_logger()
 
 DEFAULT_SECTION = "Notes"
 

@@ -9,15 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-import structlog
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handler_kinds import Asked
+from honeybadger_host.log import log
 from honeybadger_host.settings import SecretsMode
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.redaction import find_secrets, redact, redact_below
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

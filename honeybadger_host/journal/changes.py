@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol, TypeAlias, get_args
 
-import structlog
-
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import (
@@ -211,8 +209,6 @@ class UnitOfWork:
             store.end_batch(written)
 
 
-log = structlog.get_logger()
-
 ABSENT: Final = -1  # the fingerprint of no file
 # Kinds of rows that replace a whole file; `Row.offset` is the fingerprint of its earlier content.
 WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
@@ -230,8 +226,8 @@ class WholeFiles:
     def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self._home = home
         self._read = read or (lambda file: read_whole(path_in(home, file)))
+        # Held to load and to write: what a decision has seen stays as it is until that is written.
         self._lock = threading.Lock()
-        """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}
 
     def load(self, file: str) -> bytes | None:

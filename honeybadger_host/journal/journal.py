@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
@@ -47,8 +46,8 @@ from honeybadger_host.journal.schema import (
     vacuum,
     write_marks,
 )
+from honeybadger_host.log import log
 
-log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 # Request ids of imported entries begin with it. Their receipts are never pruned.
@@ -75,20 +74,16 @@ class Journal:
     last_at: int
     marks: Marks
     _writer: sqlite3.Connection
+    # For one statement at a time: beside another that is not read to its end, one sees what that one saw.
     _reader: sqlite3.Connection
-    """For one statement at a time: beside another that is not read to its end, one sees what that one saw."""
     _folder: sqlite3.Connection
+    # The identity of the open database and its WAL, see `identity_of`.
     _files: Mapping[Path, tuple[int, int, int] | None]
-    """The identity of the open database and its WAL, see `identity_of`."""
     _reading: threading.Lock = field(default_factory=threading.Lock)
-    _newest_of: dict[str, int] = field(default_factory=dict)
-    """Group -> its newest change since the start."""
-    _shared: SharedLog | None = None
-    """With several machines: takes each transaction before it is committed."""
-    damaged: Sequence[str] = ()
-    """Rows that changed by themselves, as far as that is known."""
-    _pruned_seq: int = 0
-    """Pruning has passed all receipts up to this one; those that are left, as of imports, stay."""
+    _newest_of: dict[str, int] = field(default_factory=dict)  # group -> its newest change since the start
+    _shared: SharedLog | None = None  # with several machines: takes each transaction before it is committed
+    damaged: Sequence[str] = ()  # rows that changed by themselves, as far as that is known
+    _pruned_seq: int = 0  # pruning has passed all receipts up to this one; those that are left, as of imports, stay
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None, shared: SharedLog | None = None) -> Journal:

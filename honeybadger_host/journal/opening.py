@@ -9,8 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import connect_to_read, open_new, sync_folder
@@ -32,8 +30,7 @@ from honeybadger_host.journal.schema import (
     row_digest,
     write_marks,
 )
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 BEFORE: Final = ".before-"  # In the name of a kept earlier journal: the schema follows that took its place
 

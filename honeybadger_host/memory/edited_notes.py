@@ -68,8 +68,8 @@ class EditedNotes:
 
     def __init__(self, reader: EditReader) -> None:
         self._reader = reader
+        # File -> the last edit that was read, and the result of `with_typed` up to it.
         self._typed: dict[str, tuple[int, Mapping[str, EditedBy]]] = {}
-        """File -> the last edit that was read, and the result of `with_typed` up to it."""
 
     def of(self, file: str, text: str) -> Mapping[str, EditedBy]:
         """Return `edited_notes` of a file with this text; edits that cannot be read are read next time."""

@@ -19,14 +19,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.files.safe_files import FILE_MODE, connect_to_read, make_folders
+from honeybadger_host.log import log
 from honeybadger_host.memory import served as contexts
 from honeybadger_host.memory.served import Injection, Served, ServedContext
-
-log = structlog.get_logger()
 
 LEDGER_FILE: Final = "data/recalled.db"
 _SCHEMA: Final = """

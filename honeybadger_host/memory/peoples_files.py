@@ -114,10 +114,8 @@ class ChangedFiles:
         self._reader = EditReader(journal)
         self._documents = documents
         self._entries = entries
-        self._folders: dict[str, int] = {}
-        """Folder -> its stamp when it was last listed."""
-        self._names: Mapping[str, frozenset[str]] = {}
-        """`GroupFolders.current` at the last comparison."""
+        self._folders: dict[str, int] = {}  # folder -> its stamp when it was last listed
+        self._names: Mapping[str, frozenset[str]] = {}  # `GroupFolders.current` at the last comparison
 
     def touch_folder(self, folder: str) -> None:
         """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""

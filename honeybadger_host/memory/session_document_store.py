@@ -16,12 +16,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
+from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
     READABLE,
@@ -42,8 +42,6 @@ from honeybadger_host.memory.turn_log import Mark, Window, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_READ, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 WRITE_OUT_SECONDS = 2.0  # seconds after the last turn until the file has it, too
 
@@ -117,11 +115,10 @@ class Sessions:
         self._render = render
         self._clock = turn_logs.clock
         self.rules = Rules(is_document, with_derived_of, self.as_file)
-        self.compactions = 0
-        """Number of compactions since the start."""
+        self.compactions = 0  # number of compactions since the start
         self._working: dict[tuple[str, str], _Working] = {}
+        # Sessions whose file lacks turns -> when the newest turn came; the oldest first.
         self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Sessions whose file lacks turns -> when the newest turn came; the oldest first."""
 
     # ------------------------------------------------------------------------------------------------------- any thread
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
-import structlog
 from pydantic import Field
 
 from honeybadger_agent.wire import MAX_NUMBER, FeedbackKind, Role
 from honeybadger_host.files.safe_files import closing_fd, open_plain, opened_plain
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, Time, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
@@ -49,9 +49,6 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
             parts = []
         parts.append(head)
     yield 0, b"".join(reversed(parts))
-
-
-log = structlog.get_logger()
 
 
 _KEYED: Final = re.compile(rb'"key":"([^"]*)"')  # quotes within a text are escaped: only a member begins so

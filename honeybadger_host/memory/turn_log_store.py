@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import orjson
-import structlog
 from pydantic import Field
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import NotRegular, names_in
 from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked, read_whole
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.memory.turn_log import (
     LoggedTurn,
@@ -35,8 +35,6 @@ from honeybadger_host.memory.turn_log import (
     turns_file,
 )
 from honeybadger_host.text.turn import Turn
-
-log = structlog.get_logger()
 
 MAX_READ: Final = (
     2000  # newest turns of a session that are replayed, folded into its document or read by a pass at most
@@ -84,8 +82,7 @@ class TurnLogs:
         self.clock = clock
         self._unwritten = unwritten
         self._batch: dict[tuple[str, str], _Session] = {}
-        self._told: dict[str, str] = {}
-        """Log -> the fault in it that was logged last."""
+        self._told: dict[str, str] = {}  # log -> the fault in it that was logged last
 
     # ------------------------------------------------------------------------------------------------------- one batch
 

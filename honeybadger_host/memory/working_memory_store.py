@@ -12,12 +12,11 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, read_whole
+from honeybadger_host.log import log
 from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
     ROOT,
@@ -29,8 +28,6 @@ from honeybadger_host.memory.working_memory import (
     session_folder,
     working_file,
 )
-
-log = structlog.get_logger()
 
 
 class WorkingMemoryStore:
@@ -49,8 +46,8 @@ class WorkingMemoryStore:
         self._home = home
         self._read = read or (lambda file: read_whole(f"{home}/{file}"))
         self._kept = kept or KeptFiles(home)
+        # Session's folder -> file -> entry, with all changes decided in this batch.
         self._views: dict[str, dict[str, WorkingEntry]] = {}
-        """Session's folder -> file -> entry, with all changes decided in this batch."""
 
     # ----------------------------------------------------------------------------------------------- one batch
 

@@ -13,19 +13,17 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.edits import FILES_AT_ONCE
 from honeybadger_host.journal.opening import damaged_rows, stretches
+from honeybadger_host.log import log
 from honeybadger_host.memory.working_memory_store import is_over
 from honeybadger_host.ops.clock import WallClock, measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
-
-log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
 EDITS_SECONDS = 1.0  # between two looks for people's edits

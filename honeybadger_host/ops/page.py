@@ -11,11 +11,9 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-import structlog
 
 from honeybadger_host.files.safe_files import try_lock
-
-log = structlog.get_logger()
+from honeybadger_host.log import log
 
 PAGE_LOCK: Final = "data/page.lock"  # held by the running page of a home
 _RESTART_SECONDS: Final = 60.0  # before the ended page is started again

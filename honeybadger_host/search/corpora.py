@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import structlog
-
 from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.log import log
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS, Document
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
@@ -19,7 +18,6 @@ from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
 
-log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 
@@ -66,10 +64,9 @@ class Corpora:
         self._vectors = vectors
         self.max_memory_bytes = max_memory_bytes
         self._held: dict[str, _Held] = {}
+        # Groups whose corpus is in memory, least recently searched first -> was it searched since `release`?
         self._used: OrderedDict[str, bool] = OrderedDict()
-        """Groups whose corpus is in memory, least recently searched first -> was it searched since `release`?"""
-        self._lock = threading.Lock()
-        """Taken after a group's lock."""
+        self._lock = threading.Lock()  # taken after a group's lock
 
     @property
     def resident_bytes(self) -> int:

@@ -119,8 +119,8 @@ class Corpus:
     """
 
     def __init__(self, stored: Blocks | None = None) -> None:
+        # Author, role, category or session -> its number, in order of first appearance.
         self.labels: dict[str, int] = {}
-        """Author, role, category or session -> its number, in order of first appearance."""
         self.numbers = array("q")
         self.at = array("d")
         self.kinds = array("b")
@@ -130,8 +130,7 @@ class Corpus:
         self.role_of = array("i")
         self.category_of = array("i")
         self.is_alive = array("b")
-        self.vectors: Vectors | None = None
-        """Vectors by row, when texts are embedded."""
+        self.vectors: Vectors | None = None  # vectors by row, when texts are embedded
         self.has_dead = False
         self._stored = stored
         self._base_of: dict[int, int] = {}  # the first row of each block, by its first document

@@ -96,21 +96,18 @@ class Index:
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
-        self._behind: set[str] = set()
-        """Groups that may have files to read in the background, or were not compared yet."""
-        self._db = IndexFile(path, self._start_over)
-        """Its lock is taken after a group's, never before."""
+        self._behind: set[str] = set()  # groups that may have files to read in the background, or were not compared yet
+        self._db = IndexFile(path, self._start_over)  # its lock is taken after a group's, never before
         self._writer = IndexWriter(home, self._db, read_version, extent_of)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
-        self._is_free = threading.Event()
-        """Set while no search runs."""
+        self._is_free = threading.Event()  # set while no search runs
         self._is_free.set()
         self._searching = 0
         self._counting = threading.Lock()
+        # Documents by group number that came or went since blocks were last written.
         self._unpacked: Counter[int] = Counter()
-        """Documents by group number that came or went since blocks were last written."""
         if self._vectors is not None:
             self._vectors.find()
 

@@ -19,14 +19,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-import structlog
-
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import FILE_MODE, identity_of
+from honeybadger_host.log import log
 
-log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
@@ -111,14 +109,12 @@ class IndexFile:
         self._place: tuple[int, int, int] | None = None
         self._groups: dict[str, int] = {}
         self._names: dict[int, str] = {}
-        self.documents: Counter[int] = Counter()
-        """Number of documents, by group number."""
-        self._last: dict[tuple[Table, int], int] = {}
-        """The last number given, by table and group."""
+        self.documents: Counter[int] = Counter()  # number of documents, by group number
+        self._last: dict[tuple[Table, int], int] = {}  # the last number given, by table and group
         self._terms: dict[str, int] = {}
         self.rebuilds = 0
+        # Raised by every rebuild, and when blocks are deleted: data read from an earlier generation is void.
         self.generation = 0
-        """Raised by every rebuild, and when blocks are deleted: data read from an earlier generation is void."""
         self._db = self._open()
         self._look_up_groups()
         self._emptied = emptied

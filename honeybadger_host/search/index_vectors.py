@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.log import log
 from honeybadger_host.search.documents import KINDS
 from honeybadger_host.search.index_db import FOUND, IndexFile
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.embeddings import Embedder, Floats, Vectors
 
-log = structlog.get_logger()
 
 _AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
@@ -30,8 +28,7 @@ class IndexVectors:
         self._embedder = embedder
         self._has_failed = False
         self._noting = threading.Lock()
-        self._without: dict[int, None] = {}
-        """Numbers of documents without a vector."""
+        self._without: dict[int, None] = {}  # numbers of documents without a vector
 
     def find(self) -> None:
         """Note which documents have no vector of this embedder; delete vectors of other models."""

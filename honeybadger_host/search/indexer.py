@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import structlog
-
 from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
+from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
@@ -39,8 +38,6 @@ from honeybadger_host.search.pieces import (
     turns_of,
 )
 from honeybadger_host.search.sources import Source, Unsearchable, read_source, source_of, sources
-
-log = structlog.get_logger()
 
 READ_AT_ONCE: Final = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
 _MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
@@ -368,8 +365,8 @@ class IndexWriter:
         self._db = db
         self._read_version = read_version
         self._extent_of = extent_of
+        # Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know.
         self._grown: dict[str, Grown] = {}
-        """Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know."""
 
     def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
         """Yield a group's files that changed or are gone since they were indexed, those of a few files in each list.

@@ -97,12 +97,12 @@ class Phrases:
     def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
         texts = list(parts)
         self._wide = _wide_forms(texts[:_MAX_DIRECT])
+        # The most bytes that a phrase takes, escaped and with white space between its words.
         self.longest = 24 * max(map(len, texts), default=0) + 64
-        """The most bytes that a phrase takes, escaped and with white space between its words."""
         self.parts = sorted({part for part in map(folded, texts) if part})
         self.wholes = frozenset(filter(None, map(folded, wholes)))
+        # Searched for in every text; the others only where their rarest word is, as there may be thousands.
         self._any: list[str] = []
-        """Searched for in every text; the others only where their rarest word is, as there may be thousands."""
         self._by_word: defaultdict[str, list[str]] = defaultdict(list)
         if len(self.parts) <= _MAX_DIRECT:
             self._any += self.parts

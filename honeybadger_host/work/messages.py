@@ -16,15 +16,13 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import anyio
 import orjson
-import structlog
 from pydantic import Field
 
 from honeybadger_host.files.home import MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import opened_plain
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.memory.turn_log import lines_back
-
-log = structlog.get_logger()
 
 _BLOCK_BYTES: Final = 1 << 16  # read at once
 

@@ -25,17 +25,15 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 import orjson
-import structlog
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import MESSAGES_FOLDER
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.log import log
 from honeybadger_host.settings import Push
 from honeybadger_host.threads import Threads
 from honeybadger_host.work.messages import ANY_GROUP, Arrivals, Message, members_of, read_messages
 from honeybadger_host.work.task_files import MAX_WHY_LENGTH
-
-log = structlog.get_logger()
 
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further failure doubles it

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 import anyio
 import anyio.to_thread
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
@@ -34,6 +33,7 @@ from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.journal import Journal
+from honeybadger_host.log import log
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
@@ -52,8 +52,6 @@ from honeybadger_host.work.task_files import (
     tasks_of,
 )
 from honeybadger_host.work.times import Schedule, due, missed_before, next_run
-
-log = structlog.get_logger()
 
 # Seconds between two comparisons of all files, which find edits without an event; also between two looks at the clock.
 COMPARE_SECONDS = 60.0

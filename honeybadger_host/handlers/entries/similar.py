@@ -7,14 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import structlog
-
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.log import log
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.language.similarity import in_common, words_of
-
-log = structlog.get_logger()
 
 LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
 _DIGITS: Final = re.compile(r"\d+")

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
 from honeybadger_agent.wire import ArchiveMemory, Refusal, Wire
@@ -23,13 +22,12 @@ from honeybadger_host.handlers.entries.answers import not_found
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.journal.changes import Change
+from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.search.sources import archive_of
-
-log = structlog.get_logger()
 
 _FIELD: Final = "payload.supersedes"
 

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.to_thread
 import orjson
-import structlog
 
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, RequestFailed
@@ -39,11 +38,10 @@ from honeybadger_host.handlers.redaction import not_blank
 from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
+from honeybadger_host.log import log
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
-
-log = structlog.get_logger()
 
 # Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
