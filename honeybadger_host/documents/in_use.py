@@ -261,9 +261,9 @@ class DocumentsInUse:
         return self.group_of(file) is not None
 
     def may_be_version(self, file: str, data: bytes) -> bool:
-        """Return whether a file holds what a document may become: of JSON an object that is not half written."""
+        """Return whether a file holds what a document may become: UTF-8, or a JSON object that is not half written."""
         if not is_json(file):
-            return True
+            return _is_utf8(data)
         rules = self.rules(file)
         return object_in(data) is not None and (rules is None or rules.is_version(data))
 
@@ -453,3 +453,11 @@ class DocumentsInUse:
             return []
         packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
         return [Seen(file, self.journal.committed_seq, signature, len(data), digest_of(data), packed)]
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -79,7 +79,12 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
         ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
         ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
-        ("warning", "cannot be read, so its last good version is served", status.get("damaged", ()), "mend it"),
+        (
+            "warning",
+            "cannot be read, so its last good version is served",
+            status.get("damaged", ()),
+            "mend it; a text must be UTF-8",
+        ),
         ("warning", "curation failed", jobs, ""),
         ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),

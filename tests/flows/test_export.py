@@ -47,7 +47,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n")
         stranger.memory.write_text(text)
         newest_edit(home, "MEMORY.md")
-        (home / "groups/main/CLAUDE.md").write_bytes(b"Be brief.\r\nNo \xff here.\n")
+        (home / "groups/main/CLAUDE.md").write_bytes("Be brief.\r\nNo ÿ here.\n".encode())
         newest_edit(home, "CLAUDE.md")
         older = stranger.memory_text()
         for name in ("figs", "plums"):

@@ -142,7 +142,7 @@ def group_files(home: Path) -> Iterator[Finding]:
             try:
                 good += files.read(f"groups/{group}/{name}") is not None
             except FileProblem as error:
-                yield problem("group files", str(error), "it is not served until then")
+                yield problem("group files", str(error), "until then its last good version is served, if any")
     yield ok("group files", f"{good} can be served")
 
 

@@ -32,6 +32,23 @@ def test_an_editor_that_lays_out_changes_no_note(world: World, laid_out: Callabl
     assert world.text == wanted
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_text_in_another_encoding_is_merged_once_it_is_utf_8(world: World, encoding: str) -> None:
+    world.add("a")
+    world.look(seconds=60)
+    served, typed = world.text, world.text + "Größe 42.\n".encode()
+    other = typed.decode().encode(encoding)
+    world.save(other)
+    assert (world.documents.current(MEMORY), world.look()) == (served, [])
+    world.add("b")
+    world.kill()
+    assert world.documents.current(MEMORY) == served + note("b")
+    assert (world.look(), world.text, world.documents.saves.damaged()) == ([], other, [MEMORY])
+    world.save(typed)
+    world.look()
+    assert (world.text, world.documents.saves.damaged()) == (typed + note("b"), [])
+
+
 def test_a_persons_own_file_keeps_its_line_ends(world: World) -> None:
     file = "groups/main/CLAUDE.md"
     for text in (
