@@ -167,7 +167,11 @@ class Reader:
             grown = Grown(signature, left={digest: number for _, digest, number in self._documents(known)})
         data = data[: end_of_part(data, source.kind, READ_AT_ONCE, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
-        pieces = pieces_of(source, data, signature, grown.seen)
+        try:
+            pieces = pieces_of(source, data, signature, grown.seen)
+        except Unsearchable:
+            self._index_whole(source, known, self._last_good_pieces(source, data, signature), signature, changes)
+            return len(data), True
         is_changing = not is_end or signature != grown.signature
         number = self._note(source, known, _to_store(signature, is_changing=is_changing), 0, changes)
         left = grown.last if grown.left is None else grown.left
@@ -231,7 +235,19 @@ class Reader:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
         data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
-        pieces = [] if signature is None else self._pieces_of_json(source, data, signature)
+        pieces = [] if signature is None else self._last_good_pieces(source, data, signature)
+        self._index_whole(source, known, pieces, signature, changes)
+        return len(data)
+
+    def _index_whole(
+        self,
+        source: Source,
+        known: Known | None,
+        pieces: Sequence[Piece],
+        signature: Signature | None,
+        changes: Changes,
+    ) -> None:
+        """Replace what is indexed of a file by its pieces."""
         number = self._note(source, known, _to_store(signature), 0, changes)
         left = {(key, digest): number for key, digest, number in self._documents(known)}
         for piece in pieces:
@@ -239,10 +255,9 @@ class Reader:
             if left.pop((piece.key, digest), None) is None:
                 self._add(number, source, piece, digest, changes)
         changes.removed.extend(left.values())
-        return len(data)
 
-    def _pieces_of_json(self, source: Source, data: bytes, signature: Signature) -> list[Piece]:
-        """Return the pieces of an entry or a session document, of its last good version if a person broke it.
+    def _last_good_pieces(self, source: Source, data: bytes, signature: Signature) -> list[Piece]:
+        """Return the pieces of a file, of its last good version if a person broke it.
 
         Raises Unsearchable.
         """

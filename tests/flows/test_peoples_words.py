@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.commands import cli_text
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
 from tests.people import newest_edit, settle, wait_until_looked_at
 
@@ -97,3 +98,21 @@ def test_text_typed_without_a_host_is_the_persons(served: HostProcess, stranger:
     assert "human" in heading_above(context(stranger)["system"], "Below it.")
     (cake,) = wait_for(lambda: hits(stranger, "pepper"), what="the words are found")
     assert cake["author"] == "human"
+
+
+def test_notes_are_served_and_found_while_their_file_is_not_utf_8(stranger: RawSender) -> None:
+    typed(stranger, "- likes cake\n", "- likes cake\nAt Müller's.\n")
+    newest_edit(stranger.home, f"groups/{stranger.group}/MEMORY.md")
+    other = stranger.memory_text().encode("latin-1")
+    stranger.memory.write_bytes(other)
+    told = f"cannot be read, so its last good version is served: groups/{stranger.group}/MEMORY.md"
+    wait_for(lambda: told in cli_text("status", home=stranger.home), what="the file is named")
+    stranger.do("more", content="likes plum jam")
+    system = context(stranger)["system"]
+    assert ("At Müller's." in system, "likes plum jam" in system) == (True, True)
+    wait_for(lambda: hits(stranger, "plum jam"), what="the new note is found")
+    assert [hit["author"] for hit in hits(stranger, "Müller's")] == ["human"]
+    assert stranger.memory.read_bytes() == other
+    stranger.memory.write_text(other.decode("latin-1"))
+    wait_for(lambda: "likes plum jam" in stranger.memory_text(), what="the note is written")
+    assert "At Müller's." in stranger.memory_text()
