@@ -1,4 +1,4 @@
-"""The names in the folders of all groups, listed once for all regular looks at them."""
+"""Folders that are listed again only after they changed; the names in the folders of all groups."""
 
 from __future__ import annotations
 
@@ -8,9 +8,46 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
-from honeybadger_host.files.file_cache import Unchanged
 from honeybadger_host.files.home import groups_in
+
+# Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
+_COARSEST_STAMP_SECONDS: Final = 3.0
+
+
+class Unchanged:
+    """A folder as it was listed: while its time stamps are the same it need not be listed again.
+
+    They are trusted once a listing took place well after they were first seen, by the clock of this machine: stamps may
+    be coarse, and another machine's. Its owner can set the mtime of a folder back, but not its ctime.
+    """
+
+    __slots__ = ("_is_trusted", "_since", "_stamp")
+
+    def __init__(self) -> None:
+        self._stamp: tuple[int, int, int] | None = None
+        self._since = 0.0
+        self._is_trusted = False
+
+    def holds(self, status: os.stat_result) -> bool:
+        """Return whether the listing is still complete."""
+        return self._is_trusted and _stamp_of(status) == self._stamp
+
+    def listed(self, status: os.stat_result, now: float) -> None:
+        """Note that the folder was listed now, in monotonic seconds; `status` is from before the listing."""
+        stamp = _stamp_of(status)
+        if stamp != self._stamp:
+            self._stamp, self._since = stamp, now
+        self._is_trusted = now - self._since >= _COARSEST_STAMP_SECONDS
+
+    def forget(self) -> None:
+        """List it again next time."""
+        self._is_trusted = False
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class GroupFolders:

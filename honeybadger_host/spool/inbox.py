@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
-from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.files.safe_files import (
     Incoming,
     Signature,

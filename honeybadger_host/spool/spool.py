@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS, TURNS
-from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.files.safe_files import closing_fd, open_folder
 from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits

@@ -17,7 +17,7 @@ import structlog
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.files.safe_files import kind_of
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of

@@ -30,6 +30,7 @@ class Editor:
     Args:
         changed: members that they wrote since, or took out, which is None.
         came, went: elements of the list `tags` that they added and took out.
+        deleted_at: when they saved a deletion last.
     """
 
     value: Value | None = None
@@ -37,6 +38,7 @@ class Editor:
     changed: dict[str, str | None] = field(default_factory=dict)
     came: list[str] = field(default_factory=list)
     went: list[str] = field(default_factory=list)
+    deleted_at: float = 0.0
 
 
 def dumped(value: Value) -> bytes:
@@ -163,7 +165,11 @@ class JsonLives(RuleBasedStateMachine):
             self.write("a", "written")
         self.world.save(data, in_place=how == "in place", file=self.file)
         self.is_saved = True
-        if data in self.versions:
+        has_deleted = None in editor.changed.values()
+        is_crossed = has_deleted and self.editors[1 - who].deleted_at > editor.read_at
+        if has_deleted:
+            editor.deleted_at = self.world.wall()
+        if data in self.versions or is_crossed:  # who of two people took out what cannot be told
             self._look()
             self._take(self.path.read_bytes())
         else:

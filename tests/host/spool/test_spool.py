@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.files.file_cache import Unchanged
+from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.rate_limits import Buckets, Limiter
