@@ -163,6 +163,8 @@ class Reader:
             changes.removed.extend(self._numbers(known))
             return 0, True
         data, signature = found
+        if grown is not None and grown.left is None and not data.startswith(b"## "):
+            return self._read_notes(source, known, changes, None)  # somebody wrote above the last note
         if grown is None:
             grown = Grown(signature, left={digest: number for _, digest, number in self._documents(known)})
         data = data[: end_of_part(data, source.kind, READ_AT_ONCE, is_end=grown.size + len(data) >= signature.size)]

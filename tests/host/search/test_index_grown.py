@@ -58,6 +58,9 @@ def changed(text: str, rng: random.Random) -> str:
             return text + rng.choice(["more\n", "#", "\n## ", "\r\n## x\n"])
         case 3:
             return rng.choice(["", "\ufeff", "preface\n"]) + text
+        case 4:
+            last = text.rfind("\n## ") + 1
+            return f"{text[:last]}mine\n{text[last:]}"
         case _:
             return text + note
 
