@@ -1,10 +1,13 @@
-"""Every tool of the MCP server called once, for clients of any language."""
+"""Calls of the MCP server: every tool once, for clients of any language; and one call over bare pipes."""
 
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import orjson
 
 # The command as it is installed, with warnings as errors.
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp")
@@ -13,6 +16,30 @@ COMMAND: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", 
 def arguments(home: Path, *more: str, sender: str = "claude") -> list[str]:
     """Return the command without its program."""
     return [*COMMAND[1:], "--home", str(home), "--sender", sender, *more]
+
+
+HELLO: Final[Mapping[str, Any]] = {
+    "method": "initialize",
+    "id": 1,
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+
+
+def message(**members: Any) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", **members}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def tool_called(command: Sequence[str], tool: str, content: str, **popen: Any) -> None:
+    """Start a server with a command and call one tool over its bare pipes."""
+    call = message(id=2, method="tools/call", params={"name": tool, "arguments": {"content": content}})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **popen) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(message(**HELLO) + message(method="notifications/initialized") + call)
+        server.stdin.flush()
+        answers = [orjson.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+    assert not answers[1]["result"].get("isError"), answers[1]
 
 
 @dataclass(frozen=True)

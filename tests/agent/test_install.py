@@ -17,6 +17,7 @@ from honeybadger_agent.hooks.hook import settings_file
 from honeybadger_agent.hooks.tools import PLUGIN, TOOLS, packages_folder, states
 from honeybadger_host import __version__
 from honeybadger_host.ops.doctor.agent_checks import coding_tools
+from tests.agent.mcp_story import tool_called
 from tests.agent.test_hooks import Transcript, event
 from tests.hosting import HostProcess, run_agent, turns_of, wait_for
 
@@ -220,33 +221,10 @@ def test_an_agent_plugin_starts_the_server_for_its_sender(served: HostProcess, u
     assert server["type"] == "stdio"
     (user.folder / "work").mkdir()
     (user.folder / "work" / ".honeybadger").write_text("group = boats\n")
-    asked = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": SAVE},
-    ]
-    process = subprocess.Popen(
-        [server["command"], *server["args"]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=user.folder / "work",
-        env=user.environment,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("".join(json.dumps(each) + "\n" for each in asked).encode())
-        process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-        process.stdin.close()
-    assert not answers[1]["result"].get("isError"), answers[1]
+    command = [server["command"], *server["args"]]
+    tool_called(command, "save_memory", "The boat lies in Kiel", cwd=user.folder / "work", env=user.environment)
     (hit,) = SyncClient(user.home, "boats", "ann").search_memory("Where does the boat lie?").hits
     assert (hit.text, hit.author) == ("The boat lies in Kiel", "cursor")
-
-
-CLIENT = {"name": "test", "version": "1"}
-INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
-SAVE = {"name": "save_memory", "arguments": {"content": "The boat lies in Kiel"}}
 
 
 def test_the_doctor_says_why_hooks_do_not_run(user: User) -> None:

@@ -22,7 +22,7 @@ from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_host.files.home import make_home
 from honeybadger_host.text.neutralise import estimate_tokens
-from tests.agent.mcp_story import COMMAND, arguments, story
+from tests.agent.mcp_story import COMMAND, HELLO, arguments, message, story
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, HostProcess, RawSender, forge, frozen_environment, run_agent, wait_for
 
@@ -202,17 +202,6 @@ async def test_without_a_home_every_call_says_so(tmp_path: Path) -> None:
         with HostProcess(home) as host:
             host.start()
             assert not (await client.call_tool("save_memory", {"content": "Ann likes chess"})).is_error
-
-
-HELLO: dict[str, Any] = {
-    "method": "initialize",
-    "id": 1,
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-}
-
-
-def message(**members: Any) -> bytes:
-    return orjson.dumps({"jsonrpc": "2.0", **members}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Piped:

@@ -91,6 +91,10 @@ async def test_a_new_type_is_available_in_every_client(echo: Any, make_host: Hos
     assert "    def echo_text(self, text: str, times: int | None = None) -> wire.EchoResult: ..." in stub()
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.json")}
+
+
 def test_what_is_generated_from_the_types_is_of_today(tmp_path: Path) -> None:
     """`make schemas` makes it so."""
     page = tmp_path / "protocol.md"
@@ -100,3 +104,4 @@ def test_what_is_generated_from_the_types_is_of_today(tmp_path: Path) -> None:
     main([str(tmp_path / "schemas")])
     assert page.read_text() == (ROOT / "docs/protocol.md").read_text()
     assert STUB.read_text() == before
+    assert files_of(tmp_path / "schemas") == files_of(ROOT / "docs/schemas")

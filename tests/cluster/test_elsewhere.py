@@ -26,6 +26,7 @@ from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
 from honeybadger_host.cluster.servers import Servers as Connection
+from tests.agent.mcp_story import tool_called
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Server, Servers, reached
 from tests.commands import cli_error, cli_json
@@ -108,26 +109,6 @@ def notes(machine: Machine, *texts: str) -> list[int]:
     return [found.count(f"{text}\n") for text in texts]
 
 
-def mcp_called(guarded: Guarded, sender: str, tool: str, **arguments: object) -> dict[str, Any]:
-    """Start an MCP server elsewhere, call one tool and return the answer."""
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    messages: list[dict[str, Any]] = [
-        {"id": 1, "method": "initialize", "params": about},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
-    ]
-    command = [*AGENT, "mcp", "--timeout", "60", *guarded.arguments(sender)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        for message in messages:
-            server.stdin.write(orjson.dumps({"jsonrpc": "2.0", **message}) + b"\n")
-            server.stdin.flush()
-            answer = orjson.loads(server.stdout.readline()) if "id" in message else {}
-        server.stdin.close()
-    return dict(answer)
-
-
 @contextlib.contextmanager
 def relayed(arguments: Sequence[str], sender: str, folder: Path) -> Iterator[RawSender]:
     """Carry a folder elsewhere with the command."""
@@ -151,8 +132,8 @@ def test_notes_from_elsewhere_survive_a_killed_owner_once(guarded: Guarded) -> N
         box.wait_until_taken("n1")
         a.host.kill()
         box.note("n2", "two of the folder")
-        called = mcp_called(guarded, "scout", "update_memory", content="one of MCP")
-        assert not called["result"].get("isError"), called
+        server = [*AGENT, "mcp", "--timeout", "60", *guarded.arguments("scout")]
+        tool_called(server, "update_memory", "one of MCP")
         scout.request("update_memory", {"content": "two of the client"}, request_id="c2")
         said = run_agent("remember", "one of the command", *guarded.arguments("scout"))
         assert said.returncode == 0, said.stderr

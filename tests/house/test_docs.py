@@ -11,7 +11,6 @@ from typing import get_args
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES
-from honeybadger_host.configuration import render_toml
 from honeybadger_host.curation import enrichment, passes
 from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
@@ -122,10 +121,6 @@ def test_the_protocol_page_has_every_type_with_every_member() -> None:
         (row,) = re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE)
         for member in (*kind.model_fields, *kind.result_type.model_fields):
             assert f"`{member}`" in row, f"{name}: {member}"
-
-
-def test_the_projects_configuration_lists_every_default() -> None:
-    assert (ROOT / "config/honeybadger.toml").read_text() == render_toml()
 
 
 def test_the_projects_persona_is_the_one_of_init() -> None:

@@ -70,11 +70,6 @@ def test_a_promise_that_nothing_holds_is_noticed(cell: str, says: str) -> None:
     assert says in problem
 
 
-def test_no_promise_is_listed_as_not_promised() -> None:
-    name = "test_every_promise_names_tests_that_are_there"
-    assert problems(f"| promise | tests |\n|---|---|\n| it | `tests/house/test_guarantees.py::{name}` |\n") == []
-
-
 def test_the_page_says_what_is_not_promised() -> None:
     assert PAGE.partition("\n## Not promised\n")[2].count("\n- **") >= 10
     assert "(docs/guarantees.md)" in (TESTS.parent / "README.md").read_text()
