@@ -16,9 +16,9 @@ def cli_text(*arguments: object, home: Path, code: int = 0) -> str:
     return done.stdout
 
 
-def cli_json(*arguments: object, home: Path) -> Any:
-    """Run a command that must succeed; return its JSON."""
-    return orjson.loads(cli_text(*arguments, "--json", home=home))
+def cli_json(*arguments: object, home: Path, code: int = 0) -> Any:
+    """Run a command that must end with this exit code; return its JSON."""
+    return orjson.loads(cli_text(*arguments, "--json", home=home, code=code))
 
 
 def cli_error(*arguments: object, home: Path, code: int = 1) -> str:

@@ -11,7 +11,8 @@ import orjson
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.files.home import make_home
-from tests.hosting import PATIENCE, HostProcess, RawSender, run_cli, wait_for
+from tests.commands import cli_json
+from tests.hosting import PATIENCE, HostProcess, RawSender, wait_for
 
 GROUP: Final = "family"
 REVIEWED: Final = "careful"
@@ -109,15 +110,14 @@ class Scene:
             self.names.setdefault("write", proposal)
         for place in ("people/ann", "drinks"):
             planner.save_memory("Ann drinks green tea at 16:00, without sugar.", place)
-        dreamed = run_cli("dream", GROUP, "--json", home=self.home)
-        assert dreamed.returncode == 0, dreamed.stderr
+        dreamed = cli_json("dream", GROUP, home=self.home)
         broken = RawSender(self.home, GROUP, "scanner").make()
         broken.drop("receipt-17", b'{"v": 1, "type": "update_memory", "payload": {"content": "total 12')
         broken.reply("receipt-17")
         note = wait_for(lambda: planner.search_memory("room balcony", scope="notes").hits, what="a note")[0]
         self.names |= {
             "note": quote(note.id),
-            "proposal": orjson.loads(dreamed.stdout)["proposals"][0]["id"],
+            "proposal": dreamed["proposals"][0]["id"],
             "task": task.id,
             "seq": str(wait_for(lambda: planner.get_context().seq)),
             "dead": f"{GROUP}/scanner/receipt-17",

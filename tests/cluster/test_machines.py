@@ -15,6 +15,7 @@ from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.documents.saves import DELETED_SECONDS
 from tests.cluster.machines import Cluster, Machine
+from tests.commands import cli_error, cli_text
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
 Machines: TypeAlias = tuple[Machine, Machine]
@@ -155,10 +156,8 @@ def test_a_followers_agent_is_answered_from_its_own_folder(owned: Machines) -> N
     assert "a note from the other machine" in str(found["result"])
     remembered = run_agent("remember", "said through the command", "--group", "main", "--sender", "cmd", home=b.home)
     assert remembered.returncode == 0, remembered.stderr
-    shown = run_cli("log", "main", home=b.home)
-    assert shown.returncode == 0
-    asked = run_cli("search", "main", "through the command", home=b.home)
-    assert "said through the command" in asked.stdout, asked
+    cli_text("log", "main", home=b.home)
+    assert "said through the command" in cli_text("search", "main", "through the command", home=b.home)
 
 
 def test_waiting_requests_of_a_new_owner_are_served_once(pair: Cluster, owned: Machines) -> None:
@@ -181,9 +180,7 @@ def test_waiting_requests_of_a_new_owner_are_served_once(pair: Cluster, owned: M
 def test_a_command_without_a_host_respects_other_machines(noted: Machines) -> None:
     _, b = noted
     b.host.stop()
-    done = run_cli("undo", "1", home=b.home)
-    assert done.returncode == 6, done.stderr
-    assert "kept by several machines" in done.stderr
+    assert "kept by several machines" in cli_error("undo", "1", home=b.home, code=6)
 
 
 def test_a_leaving_machine_keeps_the_whole_home(noted: Machines) -> None:
@@ -203,9 +200,8 @@ def test_verify_detects_a_journal_off_the_log(noted: Machines) -> None:
     b.host.stop()
     with closing(sqlite3.connect(b.journal)) as connection, connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'log_chain'", ("f" * 64,))
-    done = run_cli("cluster", "verify", "--set", f"cluster.servers={b.urls[0]}", home=b.home)
-    assert done.returncode == 6
-    assert "not on the line" in done.stderr
+    said = cli_error("cluster", "verify", "--set", f"cluster.servers={b.urls[0]}", home=b.home, code=6)
+    assert "not on the line" in said
 
 
 def test_a_long_absent_machine_begins_with_a_snapshot(pair: Cluster) -> None:

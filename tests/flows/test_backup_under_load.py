@@ -8,10 +8,10 @@ import pytest
 
 from honeybadger_host.journal.opening import read_position
 from honeybadger_host.ops.archive import open_backup
-from tests.commands import cli_error
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import BOXES, Story, producing
-from tests.hosting import HostProcess, RawSender, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, wait_for
 
 
 @pytest.mark.timeout(300)
@@ -33,8 +33,7 @@ def test_a_backup_under_load_has_all_acknowledged_once(make_host: HostFactory, h
             archive = tmp_path / f"backup-{number}.tar.gz"
             before = acknowledged()
             seq_before = read_position(home / "data/journal.db")
-            packed = run_cli("backup", archive, home=home)
-            assert packed.returncode == 0, packed.stderr
+            cli_text("backup", archive, home=home)
             seq_after = read_position(home / "data/journal.db")
             (tmp_path / f"unpacked-{number}").mkdir()
             open_backup(archive, tmp_path / f"unpacked-{number}")
@@ -46,8 +45,7 @@ def test_a_backup_under_load_has_all_acknowledged_once(make_host: HostFactory, h
     host.stop()
 
     copy = tmp_path / "copy"
-    restored = run_cli("restore", archive, home=copy)
-    assert restored.returncode == 0, restored.stdout + restored.stderr
+    cli_text("restore", archive, home=copy)
     there = Story(copy)
     there.sent, there.acknowledged = story.sent, before
     there.retry()  # as senders do that never saw their replies; some were served before the backup
@@ -67,9 +65,9 @@ def test_a_backup_has_the_requests_nobody_has_served_yet(
     (stranger.requests.parent / "turns/t1.json").write_bytes(b"{}")
     (stranger.replies / "old.json").write_bytes(b"{}")
     (stranger.root / "tmp/half.tmp").write_bytes(b"{")
-    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    cli_text("backup", tmp_path / "b.tar.gz", home=home)
     copy = RawSender(tmp_path / "copy")
-    assert run_cli("restore", tmp_path / "b.tar.gz", home=copy.home).returncode == 0
+    cli_text("restore", tmp_path / "b.tar.gz", home=copy.home)
     assert (copy.root / "turns/t1.json").read_bytes() == b"{}"
     assert os.listdir(copy.replies) == []
     assert os.listdir(copy.root / "tmp") == []
@@ -79,6 +77,6 @@ def test_a_backup_has_the_requests_nobody_has_served_yet(
 
 
 def test_a_home_that_is_served_is_not_restored_over(host: HostProcess, home: Path, tmp_path: Path) -> None:
-    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    cli_text("backup", tmp_path / "b.tar.gz", home=home)
     assert "is served by" in cli_error("restore", tmp_path / "b.tar.gz", "--force", home=home, code=5)
     assert sorted(os.listdir(home)) == ["config", "data", "groups"]

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.files.home import make_home
-from tests.commands import cli_error
+from tests.commands import cli_error, cli_text
 from tests.hosting import AGENT, HostProcess, RawSender, assert_refused, request, run, run_cli, status_of, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -75,8 +75,7 @@ class Place:
         return self.home.parent
 
     def add(self, group: str, sender: str, uid: int) -> RawSender:
-        added = run_cli("sender", "add", group, sender, "--uid", uid, home=self.home)
-        assert added.returncode == 0, added.stderr
+        cli_text("sender", "add", group, sender, "--uid", uid, home=self.home)
         return RawSender(self.home, group, sender)
 
 

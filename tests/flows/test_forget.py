@@ -24,7 +24,7 @@ from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_consolidation import SOON
 from tests.flows.world import needs_mount, script, use_up_space
-from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, wait_for
 from tests.people import looking, newest_edit, settle
 
 PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
@@ -203,11 +203,8 @@ def values_of(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def forget(home: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
-    result = run_cli("forget", "main", *arguments, "--json", home=home)
-    assert result.returncode == code, (result.stdout, result.stderr)
-    value = json.loads(result.stdout)
-    assert isinstance(value, dict)
-    return value
+    told: dict[str, Any] = cli_json("forget", "main", *arguments, home=home, code=code)
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -270,13 +267,14 @@ def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFa
 
 # A context waits, after it was made, until the ledger has forgotten, two seconds at most.
 _HELD_CONTEXT: Final = """
-import threading
+import os, threading
+from pathlib import Path
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 is_forgotten, make, forget = threading.Event(), ContextMaker.make, InjectionLedger.forget
 def hold(self, question, identity, now):
     made = make(self, question, identity, now)
-    (self.files._home / "made").touch()
+    Path(os.environ["HOME_OF_TEST"], "made").touch()
     is_forgotten.wait(2)
     return made
 def let_go(self, *arguments):
@@ -287,7 +285,7 @@ ContextMaker.make, InjectionLedger.forget = hold, let_go
 
 
 def test_a_context_made_before_a_forget_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
-    make_host(AT_ONCE, source=_HELD_CONTEXT).start()
+    make_host(AT_ONCE, env={"HOME_OF_TEST": str(home)}, source=_HELD_CONTEXT).start()
     stranger.do("t1", "append_turn", role="user", content=f"plant001x {PHRASE}")
     stranger.drop("c1", request("c1", "get_context"))
     wait_for((home / "made").exists, what="a context is made")
@@ -321,11 +319,10 @@ def test_the_past_shows_that_something_was_forgotten(home: Path, make_host: Host
     before = stranger.memory_text()
     assert forget(home, "--text", PHRASE)["left"] == []
     settle(home)
-    shown = run_cli("show", "main/MEMORY.md", "--as-of", edit.seq, home=home)
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout == before.replace("green ", "").replace(f"hides the {PHRASE}", "[forgotten]")
-    shown = run_cli("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
-    assert (shown.returncode, shown.stdout) == (0, f"{first}Mine.\n[forgotten]\nMine, too.\n"), shown.stderr
+    shown = cli_text("show", "main/MEMORY.md", "--as-of", edit.seq, home=home)
+    assert shown == before.replace("green ", "").replace(f"hides the {PHRASE}", "[forgotten]")
+    shown = cli_text("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
+    assert shown == f"{first}Mine.\n[forgotten]\nMine, too.\n"
     assert persona.read_text() == f"{first}Mine.\nMine, too.\n"
     blamed = cli_json("blame", "main", "MEMORY.md", home=home)
     whose = {line["text"]: (line["author"], line["seq"]) for line in blamed if line["text"].startswith("- ")}

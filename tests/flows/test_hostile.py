@@ -20,8 +20,9 @@ import pytest
 
 from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.files.safe_files import printable
+from tests.commands import cli_text
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, wait_for
 
 MAX = 262_144
 SECRET = "the-victims-secret"
@@ -214,10 +215,9 @@ def test_no_name_reaches_a_console_unescaped(make_host: HostFactory, stranger: R
     stranger.ask("bad2", request("bad2", "\x1b[2J\nforged"))
     stranger.ask("bad3", request("bad3", payload={"content": "c", "\x1b[2J\nforged \u202e": 1}))
     wait_for(lambda: not os.listdir(stranger.requests))
-    run = run_cli("dead", "list", home=stranger.home)
-    assert run.returncode == 0
+    listed = cli_text("dead", "list", home=stranger.home)
     host.stop()
-    for text in (host.stderr.read_text(), run.stdout):
+    for text in (host.stderr.read_text(), listed):
         for line in text.splitlines():
             assert line.isprintable(), line
             assert not line.lstrip().startswith(("forged", "2026-01-01T00:00:00Z [info] forged"))

@@ -14,10 +14,7 @@ from tests.hosting import RawSender, begin, files_with, run_cli, turns_of, wait_
 
 
 def imported(home: Path, path: Path, *more: object) -> dict[str, Any]:
-    result = run_cli("import", "main", path, "--json", *more, home=home)
-    assert result.returncode == 0, result.stderr
-    told = json.loads(result.stdout)
-    assert isinstance(told, dict)
+    told: dict[str, Any] = cli_json("import", "main", path, *more, home=home)
     return told
 
 

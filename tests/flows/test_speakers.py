@@ -11,10 +11,10 @@ import pytest
 from honeybadger_agent.errors import Forbidden
 from honeybadger_host.curation.said import minutes, numbered_turn, whole
 from honeybadger_host.text.turn import Turn
-from tests.commands import cli_json
+from tests.commands import cli_json, cli_text
 from tests.conftest import MakeClient
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, run_cli
+from tests.hosting import HostProcess, RawSender
 
 LOOK_ALIKES = ("ann", "Ann", "ａｎｎ", "а𝗇n", "á n n", "a-n_n")
 NAMES_OF_THE_HOST = ("operator", "0perator", "οperator", "human", "consoIidator", "Curator", "scheduler", "User")
@@ -65,8 +65,7 @@ def test_a_chosen_name_is_shown_with_its_folder(asker: RawSender, member: MakeCl
     (hit,) = reader.search_memory("What did Ben decide?").hits[:1]
     assert (hit.author, hit.points.get("author", 0) > 0) == ("Ben via bridge", True)
     assert next((turn.sender, turn.by) for turn in bridge.get_turns().turns) == ("Ben", "bridge")
-    exported = run_cli("export", asker.group, "--markdown", "--to", asker.home / "out", home=asker.home)
-    assert exported.returncode == 0, exported.stderr
+    cli_text("export", asker.group, "--markdown", "--to", asker.home / "out", home=asker.home)
     texts = "".join(path.read_text() for path in (asker.home / "out").rglob("*.md"))
     assert "## Ben via bridge, " in texts
     assert cli_json("search", asker.group, "badger roses", home=asker.home)["hits"][0]["author"] == "Ben via bridge"

@@ -14,12 +14,12 @@ from honeybadger_agent import ReplyTimeout, SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.wire import StreamLine
-from tests.commands import cli_json
+from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, files_with, request, run_cli, turns_of, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, files_with, request, turns_of, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -153,8 +153,7 @@ def test_a_turn_often_cut_short_becomes_a_dead_letter(make_host: HostFactory, ho
     (stranger.replies / "a1.json").unlink()
     script(home, SLOW)
     host.restart()
-    retried = run_cli("dead", "retry", "main/stranger/a1", home=home)
-    assert retried.returncode == 0, retried.stderr
+    cli_text("dead", "retry", "main/stranger/a1", home=home)
     assert stranger.reply("a1")["ok"]
     assert stranger.memory_text().count("Likes tea") == 1
 
