@@ -44,7 +44,7 @@ from honeybadger_agent.mailbox import (
     new_id,
 )
 from honeybadger_agent.tools import made, signature_of
-from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request
+from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request, ResultT
 from honeybadger_agent.wording import AGENT_EXTRA
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ else:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-ResultT = TypeVar("ResultT", bound=wire.Result)
 # The payload of a request: a model, or any JSON object for types this package does not know.
 Payload = wire.Wire | Mapping[str, Any]
 

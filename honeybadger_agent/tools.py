@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from honeybadger_agent import wire
 from honeybadger_agent.errors import BY_CODE
+from honeybadger_agent.wire import RequestT
 
-RequestT = TypeVar("RequestT", bound=wire.Request[Any])
 Choice = Literal["default", "all"]
 
 # Names that users of other memory servers know.

@@ -32,7 +32,7 @@ from honeybadger_agent.cli.explaining import (
 )
 from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, patience, print_lines, takes_styles
-from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, place_of, result_of
+from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, SyncClient, place_of, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.home import find_home
@@ -48,6 +48,7 @@ from honeybadger_agent.wire import (
     GroupMessage,
     Reply,
     Request,
+    ResultT,
     SaveMemory,
     SearchMemory,
     UpdateMemory,

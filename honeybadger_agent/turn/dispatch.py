@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from honeybadger_agent import wire
 from honeybadger_agent.client import SOON_SECONDS, Client
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import REQUESTS, new_id
+from honeybadger_agent.wire import ResultT
 from honeybadger_agent.wording import in_words, sentence
-
-ResultT = TypeVar("ResultT", bound=wire.Result)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,7 @@ from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, tell
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HomeError, SettingsError, StorageFailed, may_clear
 from honeybadger_host.files.home import JOURNAL_FILE
-
-if TYPE_CHECKING:
-    from honeybadger_host.settings import Cluster
+from honeybadger_host.settings import Cluster
 
 app = typer.Typer(rich_markup_mode=None)
 cluster_app = typer.Typer(help="Keep a home on several machines.", no_args_is_help=True)

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
@@ -27,9 +27,7 @@ from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 from honeybadger_host.files.home import STATUS_FILE, is_served, make_home, read_holder
-
-if TYPE_CHECKING:
-    from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.findings import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment, paint
-from honeybadger_host.ops.findings import disk, faults_in
-
-if TYPE_CHECKING:  # it takes long to import
-    from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.findings import Finding, disk, faults_in
 
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import IO, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
@@ -28,6 +28,7 @@ from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, is_edit
 from honeybadger_host.journal.folding import check_lines
 from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import Receipt, Row
+from honeybadger_host.memory import edited
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
 from honeybadger_host.work.task_files import TaskStates
@@ -66,7 +67,6 @@ def _from_hex(value: Any) -> bytes:
 
 Bytes: TypeAlias = Annotated[bytes, BeforeValidator(_unpacked)]  # a text; base64 if it is not UTF-8
 Hex: TypeAlias = Annotated[bytes, BeforeValidator(_from_hex)]
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Manifest(_Model):
@@ -259,11 +259,9 @@ def open_file(path: Path) -> int:
         raise ExportDamaged(f"{path.name!r}: {error.strerror}") from None
 
 
-def checked(model: type[ModelT], value: Any) -> ModelT:
+def checked(model: type[edited.ModelT], value: Any) -> edited.ModelT:
     """Return a value as a model. Raises ExportDamaged."""
     try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ExportDamaged(f"{where}: {first['msg']}") from None
+        return edited.checked(model, value)
+    except ValueError as error:
+        raise ExportDamaged(str(error)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -13,7 +13,7 @@ from honeybadger_agent.client import SyncClient, result_of
 from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, NotFound, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
-from honeybadger_agent.wire import Chat, Request, Result, dump_request
+from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.curation.passes import newest_sessions
 from honeybadger_host.curation.proposal_files import WaitingProposals
@@ -21,7 +21,6 @@ from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
-ResultT = TypeVar("ResultT", bound=Result)
 _WAIT_SECONDS = 30.0  # for an answer, in addition to the request's own time
 
 

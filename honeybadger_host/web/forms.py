@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -12,12 +12,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from honeybadger_agent.wire import Request as Asked
-from honeybadger_agent.wire import Result
+from honeybadger_agent.wire import ResultT
 from honeybadger_host.web.asking import Home, Invalid, NotFound
 from honeybadger_host.web.guards import MAX_BODY_BYTES
 from honeybadger_host.web.rendering import Shown, page
 
-ResultT = TypeVar("ResultT", bound=Result)
 PER_PAGE: Final = 50  # rows of a table on one page
 
 
