@@ -23,12 +23,7 @@ MODULES = Path(__file__).parent / "mcp_client" / "node_modules"
 NODE = MODULES / "node" / "bin" / "node"
 PROGRAM = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 SCENARIOS = (
-    "server-initialize",
-    "ping",
-    "tools-list",
-    "resources-list",
-    "prompts-list",
-    "dns-rebinding-protection",
+    *("server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection"),
 )
 
 pytestmark = [

@@ -210,14 +210,8 @@ def test_ctrl_c_and_stop_end_an_answer(make_host: HostFactory, home: Path, chat:
     leave(terminal)
     turns = turns_of(home)
     assert said(home) == ["remember", "remember", "hello"]
-    assert [turn["content"].endswith("\n\n(Stopped here: asked for by user.)") for turn in turns] == [
-        False,
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
+    are_stopped = [turn["content"].endswith("\n\n(Stopped here: asked for by user.)") for turn in turns]
+    assert are_stopped == [*[False, True] * 2, False, False]
 
 
 def test_text_typed_during_an_answer_is_the_next_message(make_host: HostFactory, home: Path, chat: Open) -> None:
@@ -331,14 +325,8 @@ def test_in_a_pipe_each_line_is_a_message(host: HostProcess, home: Path) -> None
     run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
     assert (run.returncode, complaints(run)) == (0, [])
     lines = run.stdout.splitlines()
-    assert lines[:6] == [
-        "Hello to you.",
-        "Noted, *tea*.",
-        "",
-        "- one",
-        "- **two**",
-        "Saved in MEMORY.md, section Notes",
-    ]
+    noted = ["Noted, *tea*.", "", "- one", "- **two**"]
+    assert lines[:6] == ["Hello to you.", *noted, "Saved in MEMORY.md, section Notes"]
     assert lines[-1] == "Hello to you."
     assert "- and milk" in lines
     assert said(home, "s") == ["good morning", "Remember tea", "bye"]

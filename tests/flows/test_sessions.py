@@ -17,16 +17,8 @@ from tests.hosting import HostProcess, RawSender, request, wait_for
 
 FILE = "data/context/main/main.json"
 MEMBERS = [
-    "session_id",
-    "system_state",
-    "facts",
-    "recent_history",
-    "long_term_summary",
-    "active_tasks",
-    "tool_stats",
-    "last_known_environment",
-    "token_usage",
-    "honeybadger",
+    *("session_id", "system_state", "facts", "recent_history", "long_term_summary", "active_tasks"),
+    *("tool_stats", "last_known_environment", "token_usage", "honeybadger"),
 ]
 
 

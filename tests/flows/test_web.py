@@ -528,15 +528,7 @@ def test_hostile_memory_is_text_on_every_page(browser: Browser, client: SyncClie
     client.update_memory(HOSTILE, HOSTILE[:60])
     client.append_turn("user", HOSTILE, sender="<u>eve</u>")
     (folder / "groups" / group / "CLAUDE.md").write_text(f"{HOSTILE}\n\u202edesrever\u200b {'x' * 1_000_000}\n")
-    pages = (
-        "context?message=script",
-        "memory",
-        f"entry?id={entry.id}",
-        "search?query=script+alert",
-        "timeline",
-        "talk",
-    )
-    for name in pages:
+    for name in ("context?message=script", "memory", f"entry?id={entry.id}", "search?query=script", "timeline", "talk"):
         text = read(browser, f"/g/{group}/{name}").text
         for forged in ("<script>alert", "<img", "</textarea><form", "<b>", "<u>", "onerror=alert(2)>"):
             assert forged not in text, (name, forged)

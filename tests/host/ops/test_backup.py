@@ -353,23 +353,9 @@ def test_a_forged_archive_that_is_right_is_restored(forger: Forger, tmp_path: Pa
 @pytest.mark.parametrize(
     "name",
     [
-        "../outside",
-        "groups/../../outside",
-        "groups/main/../../../outside",
-        "/tmp/outside",
-        "/groups/x",
-        "./groups/x",
-        "groups//x",
-        "groups/./x",
-        "groups/main/",
-        "",
-        ".",
-        "..",
-        "outside",
-        ".git/hooks/post-checkout",
-        "data/host.lock",
-        "manifest.json/x",
-        "groups\\..\\..\\x",
+        *("../outside", "groups/../../outside", "groups/main/../../../outside", "/tmp/outside", "groups\\..\\..\\x"),
+        *("/groups/x", "./groups/x", "groups//x", "groups/./x", "groups/main/", "manifest.json/x"),
+        *("", ".", "..", "outside", ".git/hooks/post-checkout", "data/host.lock"),
     ],
 )
 def test_a_name_that_leaves_the_home_is_refused(name: str, forger: Forger, full_home: Path) -> None:

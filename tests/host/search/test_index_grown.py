@@ -14,14 +14,8 @@ from tests.host.search.indexed import done
 
 FILE = "groups/main/MEMORY.md"
 NOTES = [
-    "- tea\n",
-    "- coffee\n",
-    "- tea\nand more\n",
-    "- tea\n  and\n\nmine, below\n",
-    "",
-    "## \n",
-    "text without a heading\n",
-    "- ünï 茶\n",
+    *("- tea\n", "- coffee\n", "- tea\nand more\n", "- tea\n  and\n\nmine, below\n", "", "## \n"),
+    *("text without a heading\n", "- ünï 茶\n"),
 ]
 
 
