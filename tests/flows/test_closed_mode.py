@@ -128,11 +128,8 @@ def test_a_sender_does_its_honest_work_whatever_its_umask(place: Place) -> None:
     masks = (0o000, 0o022, 0o777)
     for mask in masks:
         for who, uid in (("alice", ALICE), ("bob", BOB)):
-            assert run_as(uid, HONEST_WORK, home=str(place.home), who=who, mask=mask) == [
-                *("MEMORY.md", True, True),
-                *(uid, 0o600),
-                *(True, []),
-            ]
+            done = run_as(uid, HONEST_WORK, home=str(place.home), who=who, mask=mask)
+            assert done == ["MEMORY.md", True, True, uid, 0o600, True, []]
     notes = re.findall(r"^## Visits \((.*), .*\)\n- (.*) was here$", place.alice.memory_text(), re.MULTILINE)
     assert notes == [("alice", "alice"), ("bob", "bob")] * len(masks)
 
@@ -204,6 +201,14 @@ IN_THE_HOME: Final = {
     "remove the journal": "(home / 'data' / 'journal.db').unlink()",
 }
 
+# What only root and the host's own user may do to its process.
+TO_THE_PROCESS: Final = {
+    "signal it": "os.kill(pid, 0)",
+    "read its memory": "open(f'/proc/{pid}/mem', 'rb')",
+    "list its open files": "os.listdir(f'/proc/{pid}/fd')",
+    "read its environment": "open(f'/proc/{pid}/environ', 'rb').read()",
+}
+
 TRY_ALL: Final = """
 uid, home, box, mine = os.getuid(), Path(home), Path(box), Path(mine)
 results = {}
@@ -244,45 +249,30 @@ def _drop(sender: RawSender, stem: str, data: bytes, uid: int) -> None:
     path.rename(sender.requests / f"{stem}.json")
 
 
-def _tried(uid: int, place: Place, attempts: dict[str, str], home: Path | None = None) -> dict[str, str]:
+def _tried(
+    uid: int, place: Place, attempts: dict[str, str], home: Path | None = None, box: str = "bob"
+) -> dict[str, str]:
+    """Try all in Alice's name; return what came of each."""
     home = home or place.home
     boxes = home / "data" / "ipc" / "main"
-    tried = run_as(uid, TRY_ALL, attempts=attempts, home=str(home), box=str(boxes / "bob"), mine=str(boxes / "alice"))
-    assert isinstance(tried, dict)
+    where = {"home": str(home), "box": str(boxes / box), "mine": str(boxes / "alice"), "pid": place.host.pid}
+    tried: dict[str, str] = run_as(uid, TRY_ALL, attempts=attempts, **where)
     return tried
 
 
 @BY_EACH_HOST
 def test_no_sender_reads_writes_or_fakes_anothers(place: Place) -> None:
     _fill(place)
-    everything = IN_THE_HOME | IN_A_BOX
+    everything = IN_THE_HOME | IN_A_BOX | TO_THE_PROCESS
     assert _tried(ALICE, place, everything) == dict.fromkeys(everything, "PermissionError")
-    assert run_as(ALICE, CALLS, pid=place.host.pid) == ["PermissionError"] * 4
     assert (place.bob.root / "tmp" / "draft").read_text() == SECRET
     # the controls: whoever owns a home may do all of that in it, and Bob in his box, but for what is in Alice's
     copy = place.folder / "copy"
     shutil.copytree(place.home, copy, ignore=shutil.ignore_patterns(".*.tmp"))  # what the host is replacing just now
-    assert _tried(0, place, IN_THE_HOME, copy) == dict.fromkeys(IN_THE_HOME, "done")
+    to_root = IN_THE_HOME | TO_THE_PROCESS
+    assert _tried(0, place, to_root, copy) == dict.fromkeys(to_root, "done")
     not_his = dict.fromkeys(("list the group", "link a draft", "take a draft over"), "PermissionError")
     assert _tried(BOB, place, IN_A_BOX) == {**dict.fromkeys(IN_A_BOX, "done"), **not_his}
-
-
-CALLS: Final = """
-results = []
-for act in (
-    lambda: os.kill(pid, 0),
-    lambda: open(f"/proc/{pid}/mem", "rb"),
-    lambda: os.listdir(f"/proc/{pid}/fd"),
-    lambda: open(f"/proc/{pid}/environ", "rb").read(),
-):
-    try:
-        act()
-    except OSError as error:
-        results.append(type(error).__name__)
-    else:
-        results.append("done")
-print(json.dumps(results))
-"""
 
 
 def _by_a_hard_link(place: Place, theirs: Path) -> None:
@@ -400,13 +390,6 @@ except errors.RequestFailed as error:
 print(json.dumps([answer.content, answer.tools[0].ok, [line.kind for line in lines], other]))
 """
 
-INTO_THE_AGENTS_BOX: Final = {
-    "list its requests": "os.listdir(box / 'requests')",
-    "read its replies": "os.listdir(box / 'replies')",
-    "write a request": "(box / 'requests' / 'x.json').write_text('{}')",
-    "write a draft": "(box / 'tmp' / 'x').write_text('{}')",
-}
-
 
 @BY_EACH_HOST
 def test_no_sender_writes_into_the_hosts_agents_boxes(place: Place) -> None:
@@ -419,8 +402,7 @@ def test_no_sender_writes_into_the_hosts_agents_boxes(place: Place) -> None:
     agent = RawSender(place.home, sender="assistant")
     assert agent.root.stat().st_uid == place.home.stat().st_uid
     for uid in (ALICE, BOB):
-        tried = run_as(uid, TRY_ALL, attempts=INTO_THE_AGENTS_BOX, home=str(place.home), box=str(agent.root), mine="")
-        assert tried == dict.fromkeys(INTO_THE_AGENTS_BOX, "PermissionError")
+        assert _tried(uid, place, IN_A_BOX, box="assistant") == dict.fromkeys(IN_A_BOX, "PermissionError")
 
 
 def test_the_host_does_not_speak_for_another_users_sender(place: Place) -> None:
