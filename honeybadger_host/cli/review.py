@@ -30,7 +30,7 @@ def review(
         list[str] | None,
         typer.Argument(
             metavar="[list] [GROUP] | ACTION GROUP [PROPOSAL] [OPERATION]...",
-            help="A group to go through what waits in it, none to list all; or list, show, accept, strike or revert.",
+            help="A group, to decide about its proposals one by one; nothing, to list all; or an action.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List decided ones, too.")] = False,

@@ -1,9 +1,9 @@
 """The changes that the journal takes, and what decisions see of a batch of them.
 
-Handlers decide changes. A store is loaded on the worker thread before a request is decided (`load`, with arguments of
-its own), shows what will be once everything decided so far is written (`view`), takes in each change as it is decided
-(`apply`), and forgets all of it when the batch is over (`end_batch`). One batch at a time. `WholeFiles` is the store of
-files that change as a whole: the host replaces or removes only the very bytes it has seen.
+Handlers decide changes. A store is loaded on the worker thread before a request is decided (`load`, whose arguments
+differ from store to store). It shows the state after all that was decided so far (`view`), notes each change when it
+is decided (`apply`), and drops these when the batch is over (`end_batch`). One batch at a time. `WholeFiles` is the
+store of files that change as a whole: the host replaces or removes only the very bytes it has seen.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ADDED_TO: Final[Mapping[AddedKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Bytes are appended to a file that each group has one of.
+    """Bytes to append to a file of a group, such as its MEMORY.md.
 
     A note that leaves MEMORY.md is appended to the archive with its signature and a reason, after the `NotesRevised`
     that removes it.

@@ -20,7 +20,7 @@ _SHORTENED: Final = "\n[... shortened]"
 
 @dataclass(frozen=True, slots=True)
 class CompactionLimits:
-    """Limits of a document; the numbers are the seed's.
+    """Limits of a document, with the defaults that CM3 names.
 
     Args:
         max_entries: if there are more messages, the newest `keep_entries` stay.

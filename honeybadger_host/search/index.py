@@ -316,6 +316,8 @@ class Index:
                 for files in self._writer.changed(group, None):
                     state.fresh.update(dict.fromkeys(files))
             for _ in range(_MAX_PARTS_NOW):
+                if not state.fresh:
+                    break
                 self._read_fresh(group, state.fresh)
             return is_compared and not (state.fresh or state.backlog)
 
