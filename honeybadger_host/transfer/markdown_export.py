@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import NotFound
 from honeybadger_host.files.safe_files import make_folders, open_new
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
-from honeybadger_host.memory.turn_log import is_withdrawn, parse_mark, parse_turn
+from honeybadger_host.memory.turn_log import read_window
 from honeybadger_host.ops.archive import appearing
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.exporting import Exported
@@ -57,8 +59,7 @@ def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterab
                 continue
             yield f"memory/{entry.category}/{_name(entry)}", [_entry_text(entry)]
     for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
-        if (data := read_whole(path)) is not None:
-            yield f"conversations/{path.stem}.md", _conversation(path.name, data, done)
+        yield f"conversations/{path.stem}.md", _conversation(path, done)
 
 
 def _entry_text(entry: Entry) -> bytes:
@@ -72,20 +73,14 @@ def _entry_text(entry: Entry) -> bytes:
     return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
 
 
-def _conversation(name: str, data: bytes, done: Exported) -> Iterator[bytes]:
-    yield f"# {name.removesuffix('.jsonl')}\n".encode()
-    lines = data.splitlines()
-    marks = [mark for line in lines if (mark := parse_mark(line)) is not None][::-1]
-    for number, line in enumerate(lines, 1):
-        if parse_mark(line) is not None:
-            continue
-        try:
-            turn = parse_turn(line)
-        except ValueError as error:
-            done.left_out.append(f"{name}, line {number}: {error}")
-            continue
-        if not is_withdrawn(turn.number, marks):
-            yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
+def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
+    window = read_window(path, sys.maxsize)
+    if window.skipped:
+        lines = count_of(window.skipped, "line")
+        done.left_out.append(f"{path.name}: {lines} cannot be read; {window.fault}")
+    yield f"# {path.stem}\n".encode()
+    for turn in window.turns:
+        yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
 
 
 def _name(entry: Entry) -> str:
