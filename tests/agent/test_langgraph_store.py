@@ -24,15 +24,8 @@ def fill(store: GroupStore, namespaces: Sequence[Namespace]) -> None:
 
 
 MANY: list[Namespace] = [
-    ("a", "b", "c"),
-    ("a", "b", "d", "e"),
-    ("a", "b", "d", "i"),
-    ("a", "b", "f"),
-    ("a", "c", "f"),
-    ("b", "a", "f"),
-    ("users", "123"),
-    ("users", "456", "settings"),
-    ("admin", "users", "789"),
+    *(("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "b", "f"), ("a", "c", "f")),
+    *(("b", "a", "f"), ("users", "123"), ("users", "456", "settings"), ("admin", "users", "789")),
 ]
 LISTED: list[tuple[dict[str, Any], list[Namespace]]] = [
     ({}, sorted(MANY)),

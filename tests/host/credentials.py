@@ -129,14 +129,8 @@ def tokens(lot: Lot) -> Iterator[tuple[str, str]]:
 
 
 _AROUND = (
-    "{}",
-    "The key is {}.",
-    "use `{}` for now",
-    'TOKEN="{}"',
-    "Authorization: Bearer {}",
-    "see https://example.com/?access_token={}&x=1",
-    "(new: {})",
-    "kept in .env\n{}\nand nowhere else",
+    *("{}", "The key is {}.", "use `{}` for now", 'TOKEN="{}"', "Authorization: Bearer {}"),
+    *("see https://example.com/?access_token={}&x=1", "(new: {})", "kept in .env\n{}\nand nowhere else"),
 )
 
 
@@ -203,38 +197,15 @@ def credentials(seed: int) -> list[Credential]:
     add("card", "Book it on my Visa card {} please", lambda: lot.card("4", 16))
     add("card code", "and the CVV is {}", lambda: lot.number(3))
     for sentence in (
-        "My password is {}",
-        "the wifi password is {}.",
-        "The password for the router is {}, do not tell anybody.",
-        "password: {}",
-        "Password = {}",
-        "Wi-Fi password at grandma's: {}",
-        "Remember that my Netflix password is '{}' since yesterday",
-        "**Password:** `{}`",
-        "| password | {} |",
-        "user: jo, pass: {}",
-        "export DB_PASSWORD={}",
-        '{{"user": "jo", "password": "{}"}}',
-        "<password>{}</password>",
-        "the passphrase is {}",
-        "changed my password to {} today",
-        "Das Passwort lautet {}",
-        "WLAN-Passwort: {}",
-        "Kennwort ist {}",
-        "Le mot de passe est {}",
-        "mot de passe du wifi : {}",
-        "La contraseña es {}",
-        "contraseña del wifi: {}",
-        "A senha é {}",
-        "La password è {}",
-        "Het wachtwoord is {}",
-        "hasło: {}",
-        "lösenord: {}",
-        "пароль: {}",
-        "şifre: {}",
-        "密码是{}",
-        "パスワードは{}です",
-        "비밀번호는 {}",
+        *("My password is {}", "the wifi password is {}."),
+        *("The password for the router is {}, do not tell anybody.", "password: {}", "Password = {}"),
+        *("Wi-Fi password at grandma's: {}", "Remember that my Netflix password is '{}' since yesterday"),
+        *("**Password:** `{}`", "| password | {} |", "user: jo, pass: {}", "export DB_PASSWORD={}"),
+        *('{{"user": "jo", "password": "{}"}}', "<password>{}</password>", "the passphrase is {}"),
+        *("changed my password to {} today", "Das Passwort lautet {}", "WLAN-Passwort: {}", "Kennwort ist {}"),
+        *("Le mot de passe est {}", "mot de passe du wifi : {}", "La contraseña es {}", "contraseña del wifi: {}"),
+        *("A senha é {}", "La password è {}", "Het wachtwoord is {}", "hasło: {}", "lösenord: {}", "пароль: {}"),
+        *("şifre: {}", "密码是{}", "パスワードは{}です", "비밀번호는 {}"),
     ):
         add("password", sentence, lot.word)
     add("password of words", "passphrase: {}", lambda: "correct horse battery staple")
@@ -249,10 +220,7 @@ def credentials(seed: int) -> list[Credential]:
         lambda: "abandon ability able about above absent absorb abstract absurd abuse access accident",
     )
     for sentence in (
-        "My PIN is {}",
-        "PIN: {}",
-        "the pin for the garage is {}",
-        "Meine PIN ist {}",
+        *("My PIN is {}", "PIN: {}", "the pin for the garage is {}", "Meine PIN ist {}"),
         "changed the PIN to {}",
     ):
         add("pin", sentence, lambda: lot.number(4))
