@@ -12,31 +12,16 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
-from tests.flows.world import script
+from tests.flows.world import WRITES_DOWN, script, slowly
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent, turns_of, wait_for
 from tests.terminal import Terminal
 
 SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
 
-REMEMBER = {
-    "when": "remember",
-    "answers": [
-        {
-            "text": "Let me write that down.",
-            "calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}],
-        },
-        {"text": "Noted, *tea*.\n\n- one\n- **two**", "input_tokens": 1200, "output_tokens": 7},
-    ],
-}
+NOTED = {"text": "Noted, *tea*.\n\n- one\n- **two**", "input_tokens": 1200, "output_tokens": 7}
+REMEMBER = {"when": "remember", "answers": [WRITES_DOWN, NOTED]}
 HELLO = {"when": "", "answers": [{"text": "Hello to you."}]}
-# With 0.2 s before each piece of 12 characters, 20 s.
-SLOW = {
-    "when": "remember",
-    "answers": [
-        {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]},
-        {"text": "This takes a while. " * 60},
-    ],
-}
+SLOW = slowly(60)  # with 0.2 s before each piece of 12 characters, 20 s
 
 
 @pytest.fixture

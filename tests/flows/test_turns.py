@@ -18,19 +18,11 @@ from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
-from tests.flows.world import script
+from tests.flows.world import LIKES_TEA, WRITES_DOWN, script, slowly
 from tests.hosting import HostProcess, RawSender, assert_refused, files_with, request, turns_of, wait_for
 
-REMEMBER = {
-    "when": "remember",
-    "answers": [
-        {
-            "text": "Let me write that down.",
-            "calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}],
-        },
-        {"text": "Noted.", "input_tokens": 120, "output_tokens": 7},
-    ],
-}
+NOTED = {"text": "Noted.", "input_tokens": 120, "output_tokens": 7}
+REMEMBER = {"when": "remember", "answers": [WRITES_DOWN, NOTED]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
 
@@ -101,7 +93,7 @@ def test_types_are_refused_in_the_wrong_box(asker: RawSender) -> None:
 def test_a_failed_message_leaves_no_trace_and_works_later(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    failing = {"when": "remember", "answers": [REMEMBER["answers"][0], {"fails": "overloaded"}]}
+    failing = {"when": "remember", "answers": [WRITES_DOWN, {"fails": "overloaded"}]}
     host = make_host(script(home, failing)).start()
     assert_refused(stranger.chat("a1", "remember"), "unavailable", says="overloaded")
     assert said(stranger) == []
@@ -116,13 +108,7 @@ def test_a_failed_message_leaves_no_trace_and_works_later(
     assert len(said(stranger)) == 2
 
 
-SLOW = {
-    "when": "remember",
-    "answers": [
-        {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]},
-        {"text": "This takes a while. " * 20},
-    ],
-}
+SLOW = slowly(20)
 
 
 def test_a_killed_turn_resumes_without_doubles(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
@@ -235,8 +221,7 @@ THOUGHTFUL = (
 
 
 def test_thinking_is_never_shown_stored_or_recalled(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    call = {"name": "update_memory", "arguments": {"content": "Likes tea"}}
-    answers = [{"text": "<thinking>SECRETS first</thinking>Wait.", "calls": [call]}, {"text": THOUGHTFUL}]
+    answers = [{"text": "<thinking>SECRETS first</thinking>Wait.", **LIKES_TEA}, {"text": THOUGHTFUL}]
     settings = script(home, {"when": "", "answers": answers}, piece_characters=1, delay_seconds=0.001)
     make_host(settings).start()
     client, seen = SyncClient(home, "main", stranger.sender), list[StreamLine]()
@@ -275,7 +260,6 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(member: MakeClient
 WITHDRAWN_MEANWHILE = """
 import os
 from honeybadger_host.spool.inbox import OpenInbox
-from tests.flows.world import script
 begin = OpenInbox.open_stream
 def open_stream(self, stem):
     if stem == "a1":

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -160,6 +160,16 @@ def wait_for_status(home: Path, is_told: Callable[[str], bool]) -> str:
         return text if is_told(text) and text else None
 
     return wait_for(told, what="the status") or ""
+
+
+# Answers of a scripted model.
+LIKES_TEA: Final[Mapping[str, Any]] = {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]}
+WRITES_DOWN: Final[Mapping[str, Any]] = {"text": "Let me write that down.", **LIKES_TEA}
+
+
+def slowly(times: int) -> dict[str, Any]:
+    """Return a turn that notes something and then says a sentence so many times."""
+    return {"when": "remember", "answers": [LIKES_TEA, {"text": "This takes a while. " * times}]}
 
 
 def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
