@@ -32,9 +32,7 @@ def test_an_old_home_goes_in_and_out_unchanged(life: Path, made: Callable[..., C
     assert exported(a.home, tmp_path / "after.tar.gz") == export
 
 
-def test_an_import_through_the_log_reaches_all_machines(
-    life: Path, made: Callable[..., Cluster], tmp_path: Path
-) -> None:
+def test_an_import_in_the_log_reaches_all_machines(life: Path, made: Callable[..., Cluster], tmp_path: Path) -> None:
     exported(life, tmp_path / "main.tar.gz")
     cluster = made("a", "b")
     a, b = cluster.machines

@@ -157,9 +157,7 @@ def test_a_killed_import_continues_without_doubles(nursery: Nursery, tmp_path: P
 
 
 @pytest.mark.parametrize("point", POINTS[:: 1 if IS_LONG else 2])
-def test_an_import_continues_after_its_host_is_killed(
-    nursery: Nursery, tmp_path: Path, rng: random.Random, point: str
-) -> None:
+def test_an_import_continues_after_a_kill(nursery: Nursery, tmp_path: Path, rng: random.Random, point: str) -> None:
     for passage in range(1, 7) if IS_LONG else (rng.randint(1, 5),):
         home = tmp_path / f"{point}-{passage}"
         make_home(home)

@@ -45,9 +45,7 @@ def newest_change(home: Path) -> dict[str, Any]:
     return max(cli_json("log", "--file", "MEMORY.md", home=home), key=lambda row: row["seq"])
 
 
-def test_an_edited_note_keeps_its_place_and_history(
-    stood: HostProcess, operator: RawSender, stranger: RawSender
-) -> None:
+def test_an_edited_note_keeps_place_and_history(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
     home, before = stood.home, stranger.memory_text()
     old = id_of(stood, "called Mimi")
     reply = edit(operator, "e1", old, "has a dog\ncalled Rex")
@@ -95,9 +93,7 @@ def test_forged_structure_is_escaped_and_a_credential_removed(
     assert b"hunter2" not in (stood.home / JOURNAL_FILE).read_bytes()
 
 
-def test_a_person_saving_meanwhile_is_not_overwritten(
-    stood: HostProcess, operator: RawSender, stranger: RawSender
-) -> None:
+def test_a_save_meanwhile_is_not_overwritten(stood: HostProcess, operator: RawSender, stranger: RawSender) -> None:
     """With an editor that has the file open, and one that saved it just before."""
     memory = stood.home / "groups/main/MEMORY.md"
     id_ = id_of(stood, "likes tea")

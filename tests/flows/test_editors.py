@@ -14,9 +14,7 @@ _QUICKLY = arguments_of({"documents.saves.DELETED_SECONDS": AT_ONCE["documents.s
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "stop"])
-def test_an_older_save_after_a_restart_drops_no_note(
-    make_host: HostFactory, stranger: RawSender, is_killed: bool
-) -> None:
+def test_an_old_save_after_restart_drops_no_note(make_host: HostFactory, stranger: RawSender, is_killed: bool) -> None:
     # on a busy machine it is saved seconds after the host is there again, and before the notes have settled
     host = make_host().start()
     stranger.do("a", content="first")

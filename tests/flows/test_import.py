@@ -354,9 +354,7 @@ def long_export(path: Path, conversations: int, turns: int) -> Path:
     return path
 
 
-def test_an_import_leaves_others_notes_and_costs_no_consolidation(
-    home: Path, tmp_path: Path, make_host: HostFactory
-) -> None:
+def test_an_import_leaves_notes_and_costs_no_consolidation(home: Path, tmp_path: Path, make_host: HostFactory) -> None:
     host = make_host({"consolidation.memory_window": 10}).start()
     bee = RawSender(home).make()
     path = long_export(tmp_path / "conversations.json", 5, 60)

@@ -80,9 +80,7 @@ def test_a_waiting_reader_is_answered_by_message_or_timeout(member: MakeClient) 
     wait_for(lambda: not os.listdir(ann.mailbox.root / "requests"))
 
 
-def test_a_reader_waiting_across_a_restart_is_answered(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
+def test_a_reader_waiting_over_a_restart_is_answered(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
     ann = member("ann")
     for stem, end in (("w1", served.stop), ("w2", served.kill)):
         after = ann.get_messages().after

@@ -91,9 +91,7 @@ def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
 
 
-def test_the_document_is_searched_and_part_of_the_context(
-    home: Path, make_host: HostFactory, client: MakeClient
-) -> None:
+def test_the_document_is_searched_and_part_of_a_context(home: Path, make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     agent = client()
     [row] = [row for row in agent.get_context().sections if row.title == "## This Session"]

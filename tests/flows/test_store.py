@@ -24,9 +24,7 @@ def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo",
     agent.save_memory(content, category=category, name=name, replace=True, **more)
 
 
-def test_documents_are_kept_exactly_and_never_recalled(
-    served: HostProcess, asker: RawSender, member: MakeClient
-) -> None:
+def test_documents_are_kept_exactly_never_recalled(served: HostProcess, asker: RawSender, member: MakeClient) -> None:
     agent = member()
     put(agent, "quokka", DOCUMENT, title="The quokka")
     agent.save_memory("a quokka without a name", category="Store/zoo")

@@ -56,10 +56,8 @@ def test_a_message_is_answered_after_its_tools_ran(served: HostProcess, asker: R
     assert (turn["steps"], turn["tools"], turn["agent"]) == (2, ["update_memory"], "assistant")
 
 
-def test_without_a_conversation_each_message_is_answered_by_itself(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
-    make_host(script(home, REMEMBER, HELLO) | {"conversation.enabled": False}).start()
+def test_without_a_conversation_each_message_is_answered_by_itself(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host(script(stranger.home, REMEMBER, HELLO) | {"conversation.enabled": False}).start()
     for number in range(2):
         result = stranger.chat(f"a{number}", "hello")["result"]
         assert (result["content"], result["turn"]) == ("Hello to you.", 0)
@@ -90,16 +88,14 @@ def test_types_are_refused_in_the_wrong_box(asker: RawSender) -> None:
     assert said(asker) == []
 
 
-def test_a_failed_message_leaves_no_trace_and_works_later(
-    make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_a_failed_message_leaves_no_trace_and_works_later(make_host: HostFactory, stranger: RawSender) -> None:
     failing = {"when": "remember", "answers": [WRITES_DOWN, {"fails": "overloaded"}]}
-    host = make_host(script(home, failing)).start()
+    host = make_host(script(stranger.home, failing)).start()
     assert_refused(stranger.chat("a1", "remember"), "unavailable", says="overloaded")
     assert said(stranger) == []
     assert stranger.memory_text().count("Likes tea") == 1  # the tool had run
     (stranger.replies / "a1.json").unlink()
-    script(home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
+    script(stranger.home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
     host.restart()
     reply = stranger.chat("a1", "remember")
     assert reply["ok"], reply
@@ -298,13 +294,11 @@ def test_only_a_waiting_message_can_be_withdrawn(make_host: HostFactory, home: P
     assert client.chat("hello", request_id="a3").turn in (4, 6)
 
 
-def test_no_turn_begins_without_its_stream(
-    fault_of: FaultFactory, make_host: HostFactory, home: Path, stranger: RawSender
-) -> None:
+def test_no_turn_begins_without_its_stream(fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender) -> None:
     slow = {"when": "slowly", "answers": [{"text": "This takes a while."}]}
     fault = fault_of("create", "a1.stream", errno.ENOSPC)
-    host = make_host(script(home, slow, HELLO, delay_seconds=0.1), env=fault.env).start()
-    client = SyncClient(home, "main", stranger.sender)
+    host = make_host(script(stranger.home, slow, HELLO, delay_seconds=0.1), env=fault.env).start()
+    client = SyncClient(stranger.home, "main", stranger.sender)
     fault.begin()
     stranger.say("a1", "slowly")
     wait_for(fault.count)

@@ -163,9 +163,7 @@ def test_a_context_shows_sources_and_reasons_at_any_time(browser: Browser, clien
     assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
 
 
-def test_notes_and_entries_are_one_table_newest_first(
-    browser: Browser, client: SyncClient, group: str, folder: Path
-) -> None:
+def test_all_memory_is_one_table_newest_first(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
     for number in range(55):
         client.save_memory(f"fact number {number} of many", "facts/many")
     client.update_memory("a note about the facts", "Facts")

@@ -29,6 +29,14 @@ def _count(sender: RawSender, name: str) -> int:
     return sender.memory_text().count(f"- {name}.\n")
 
 
+def _are_done_once(sender: RawSender, *names: str) -> None:
+    """Each note was acknowledged, its request removed, and it is there once."""
+    for name in names:
+        assert sender.reply(name)["ok"] is True
+        sender.wait_until_taken(name)
+        assert _count(sender, name) == 1
+
+
 @pytest.mark.parametrize(
     ("path", "says"), [("journal.db", "nothing more can be acknowledged"), ("MEMORY.md", "a restart recovers")]
 )
@@ -51,10 +59,7 @@ def test_a_failed_sync_ends_the_host_and_loses_nothing(
     fault.end()
     host.stderr.unlink()
     host.start()
-    for name in ("before", "during", "late"):
-        assert stranger.reply(name)["ok"] is True
-        stranger.wait_until_taken(name)
-        assert _count(stranger, name) == 1
+    _are_done_once(stranger, "before", "during", "late")
     assert host.is_running
     host.stop()
 
@@ -85,18 +90,13 @@ def test_with_too_many_open_files_the_host_waits(spare: int, make_host: HostFact
     if spare == 0:
         assert not [name for name in names if stranger.peek(name)]
     _limit_of_open_files(host, before)
-    for name in names:
-        assert stranger.reply(name)["ok"] is True
-        stranger.wait_until_taken(name)
-        assert _count(stranger, name) == 1
+    _are_done_once(stranger, *names)
     assert len(host.events("inbox.found")) == 1  # it was there all the time
     wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 21)
     host.stop()
 
 
-def test_an_undeletable_request_is_done_once(
-    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_an_undeletable_request_runs_once(fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender) -> None:
     fault = fault_of("unlink", "/requests/", errno.EPERM)
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     fault.begin()
@@ -112,18 +112,13 @@ def test_an_undeletable_request_is_done_once(
     assert "2 requests are done and cannot be removed" in cli_text("doctor", home=stranger.home)
     assert len(os.listdir(stranger.dead)) == 2  # one letter and its reason
     host.restart()  # it forgot: what was done is in the journal
-    _ask_in_spite(stranger, "c")
+    stranger.note("c", "c.")
+    assert stranger.reply("c")["ok"] is True
     assert _count(stranger, "a") == 1
     fault.end()
     wait_for(lambda: not os.listdir(stranger.requests))
     assert [_count(stranger, name) for name in "ac"] == [1, 1]
     host.stop()
-
-
-def _ask_in_spite(sender: RawSender, name: str) -> None:
-    """Have a note answered whose file stays."""
-    sender.note(name, f"{name}.")
-    assert sender.reply(name)["ok"] is True
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux'")
@@ -173,10 +168,7 @@ def test_a_paused_host_continues_with_one_reply(make_host: HostFactory, stranger
         heard = len(host.notifications.received)
         host.notifications.poll()
     host.send_signal(signal.SIGCONT)
-    for name in ("during", "slow"):
-        assert stranger.reply(name)["ok"] is True
-        stranger.wait_until_taken(name)
-        assert _count(stranger, name) == 1
+    _are_done_once(stranger, "during", "slow")
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll()[heard:])
     host.stop()
     answered = [line["id"] for line in host.events("request.answered")]
@@ -233,9 +225,7 @@ def test_torn_replies_are_given_again_or_removed(make_host: HostFactory, strange
     host.stop()
 
 
-def test_a_transient_fault_ends_a_start_with_code_8(
-    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_fault_at_start_ends_with_code_8(fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender) -> None:
     run_cli("sender", "add", stranger.group, stranger.sender, home=stranger.home)
     struck = 0
     for kind, path, number in (
@@ -258,19 +248,18 @@ def test_a_transient_fault_ends_a_start_with_code_8(
     host.stop()
 
 
-def test_a_program_that_opens_the_journal_takes_nothing(
-    home: Path, make_host: HostFactory, stranger: RawSender
-) -> None:
+def test_a_program_that_opens_the_journal_takes_nothing(make_host: HostFactory, stranger: RawSender) -> None:
     """The last connection of a database takes its WAL away: the host must hold a lock that says it is not the last."""
     host = make_host().start()
+    journal = stranger.home / JOURNAL_FILE
     ask(stranger, "before")
     for number in range(3):
         program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM changes').fetchall()"
-        subprocess.run([sys.executable, "-c", program, home / JOURNAL_FILE], check=True)
+        subprocess.run([sys.executable, "-c", program, journal], check=True)
         ask(stranger, f"after{number}")
     host.kill()
     names = ["before", "after0", "after1", "after2"]
-    rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 9)
+    rows = read_log(journal, LogFilter("main"), 9)
     assert [row.request for row in reversed(rows)] == names
     host.start()
     for name in names:

@@ -8,7 +8,6 @@ import re
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, get_args
 
 import anyio
@@ -53,9 +52,7 @@ class FuzzedHost:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -222,10 +223,13 @@ def spoil_with_garbage(path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
 
 
+def executed(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+
+
 def spoil_a_page(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    db.close()
+    executed(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(4096)
@@ -233,15 +237,11 @@ def spoil_a_page(path: Path) -> None:
 
 
 def make_it_old(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 1")
-    db.close()
+    executed(path, "PRAGMA user_version = 1")
 
 
 def spoil_a_name(path: Path) -> None:
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
-    db.close()
+    executed(path, "UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
 
 
 @pytest.mark.parametrize("spoil", [spoil_with_garbage, spoil_a_page, spoil_a_name, make_it_old, Path.unlink])
