@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -99,7 +98,6 @@ class CutNotes:
     Args:
         text: ready for the context; begins with a line that says how much was left out.
         left_out: number of notes; 0: all are in.
-        authors: author -> (notes in the text, notes in the file), the author of the newest note first.
         is_shortened: a note, or the text above the notes, was cut and marked.
         has_lost_text: the text above the notes is not in, or only a part of it.
         why_together: see `Together.why`.
@@ -107,7 +105,6 @@ class CutNotes:
 
     text: str
     left_out: int
-    authors: Mapping[str, tuple[int, int]]
     is_shortened: bool = False
     has_lost_text: bool = False
     why_together: str | None = None
@@ -155,23 +152,21 @@ def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks:
     book = notes.book
     places: list[int] = []
     shortened: dict[int, str] = {}
-    counts: Counter[str] = Counter()
     shares, left = newest_of_each({author: notes.costs(author) for author in book.by_author}, room)
     for author, (count, part) in shares.items():
-        kept, rest = book.by_author[author][:count], book.by_author[author][count : count + 1]
-        places += kept
-        counts[author] = count - (PREFACE in kept)
+        rest = book.by_author[author][count : count + 1]
+        places += book.by_author[author][:count]
         if PREFACE in rest and (part or left > 2 * estimate_tokens(ABOVE)):
             shortened[PREFACE] = _newest_lines(alone(book, PREFACE), (part or left) - bool(book.notes))
         elif part:
             shortened[rest[0]] = shorten(alone(book, rest[0]), part)
-            counts[author] = 1
-    return _assembled(book, together(book, [*places, *shortened], shortened), counts, unread, for_marks, shortened)
+    places += shortened
+    return _assembled(book, together(book, places, shortened), len({*places} - {PREFACE}), unread, for_marks, shortened)
 
 
 def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
     """Return all notes of a book whose file is longer than what is read; see `cut_notes`."""
-    return _assembled(notes.book, notes.whole, notes.book.counts, unread, inf, {})
+    return _assembled(notes.book, notes.whole, notes.book.counts.total(), unread, inf, {})
 
 
 def newest_of_each(costs: Mapping[str, Iterator[int]], room: int) -> tuple[dict[str, tuple[int, int]], int]:
@@ -212,7 +207,7 @@ def newest_of_each(costs: Mapping[str, Iterator[int]], room: int) -> tuple[dict[
 def _assembled(
     book: NoteBook,
     kept: Together,
-    counts: Mapping[str, int],
+    count: int,
     unread: Mapping[str, int],
     for_marks: float,
     shortened: Collection[int],
@@ -220,13 +215,11 @@ def _assembled(
     """Return the kept notes below marks that count the omitted notes.
 
     Args:
-        counts: author -> number of kept notes.
+        count: number of kept notes.
         for_marks: tokens for these marks.
         shortened: places of notes that were cut.
     """
-    in_file = book.counts + Counter(unread)
-    authors = {name: (counts[name], in_file[name]) for name in {**book.by_author, **unread} if in_file[name]}
-    left_out = sum(count - is_in for is_in, count in authors.values())
+    left_out = book.counts.total() + sum(unread.values()) - count
     has_lost_text = PREFACE in shortened or (bool(book.preface.strip()) and not kept.has_preface)
     top = ""
     for mark in (_left_out(left_out) if left_out else "", ABOVE if has_lost_text and PREFACE not in shortened else ""):
@@ -235,7 +228,6 @@ def _assembled(
     return CutNotes(
         top + kept.text,
         left_out,
-        authors,
         bool(shortened),
         has_lost_text,
         kept.why,
