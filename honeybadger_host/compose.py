@@ -21,7 +21,7 @@ from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.in_use import DocumentsInUse, Rules
-from honeybadger_host.documents.projections import Documents, Projections
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.group_folders import GroupFolders
@@ -142,14 +142,14 @@ def _put_together(
     in_use = DocumentsInUse(
         home, journal, Unsynced(home), group_of=document_group, author_of=name_of, changed=changed, rules=rules_of
     )
-    documents = Documents(in_use)
-    projections = Projections(documents)
+    projections = Projections(in_use)
+
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     memory = _memory_of(home, settings, agents, journal, projections, opened)
     group_folders = GroupFolders(home)
-    changed_files = ChangedFiles(home, journal.path, documents, memory.entry_files, group_folders)
+    changed_files = ChangedFiles(home, journal.path, projections, memory.entry_files, group_folders)
     if not journal.has_adopted:
-        documents.in_use.adopt(changed_files.every())
+        in_use.adopt(changed_files.every())
     _recover(home, journal, projections)
 
     senders = SenderList(home) if settings.ipc.closed else None
@@ -214,7 +214,7 @@ def _put_together(
         change=pipeline.change,
         clock=lambda: wall_clock(),
     )
-    forgetter = Forgetter(memory, documents, pipeline, changed=changed)
+    forgetter = Forgetter(memory, projections, pipeline, changed=changed)
     return Host(
         home=home,
         settings=settings,
@@ -253,7 +253,7 @@ def _memory_of(
 ) -> Dependencies:
     """Return memory and search, without the parts that run outside the pipeline."""
     kept = KeptFiles(home)
-    whole_files = WholeFiles(home, projections.documents.current)
+    whole_files = WholeFiles(home, projections.current)
     turn_logs = TurnLogs(
         home,
         window_turns=settings.consolidation.kept_turns,
@@ -265,8 +265,8 @@ def _memory_of(
         home / INDEX_FILE,
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
-        read_version=projections.documents.read,
-        extent_of=projections.documents.extent_of,
+        read_version=projections.read,
+        extent_of=projections.extent_of,
     )
     opened.callback(index.close)
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
@@ -277,19 +277,19 @@ def _memory_of(
         files=GroupFiles(
             home,
             kept,
-            edited_notes=EditedNotes(projections.documents.in_use.reader),
-            view=projections.documents.view,
-            extent_of=projections.documents.extent_of,
+            edited_notes=EditedNotes(projections.in_use.reader),
+            view=projections.view,
+            extent_of=projections.extent_of,
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,
-        entry_files=EntryFiles(home, projections.documents.read),
-        working_memory=WorkingMemoryStore(home, projections.documents.read, kept),
+        entry_files=EntryFiles(home, projections.read),
+        working_memory=WorkingMemoryStore(home, projections.read, kept),
         sessions=Sessions(
             turn_logs,
             CompactionLimits(),
-            current=projections.documents.current,
-            render=projections.documents.render,
+            current=projections.current,
+            render=projections.render,
         ),
         index=index,
         ledger=ledger,

@@ -116,17 +116,17 @@ def serve_box(
 
 def _take_in_saves(host: Host) -> None:
     """Merge people's saves; a save in progress is left to the next start."""
-    documents, journal = host.projections.documents, host.journal
-    documents.touch_changed()
+    projections, journal = host.projections, host.journal
+    projections.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS
     while True:
-        found = documents.saves.look()
-        edits = documents.saves.take_in(found, journal.next_seq)
+        found = projections.saves.look()
+        edits = projections.saves.take_in(found, journal.next_seq)
         journal.next_seq += len(edits)
-        if not documents.in_use.touched or time.monotonic() > until:
+        if not projections.in_use.touched or time.monotonic() > until:
             break
         time.sleep(0.05)
-    documents.in_use.keep_marks(journal.committed_seq, now=True)
+    projections.in_use.keep_marks(journal.committed_seq, now=True)
 
 
 async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
@@ -266,7 +266,7 @@ class _Hints:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.memory.files.kept.drop(file)
             host.memory.index.touch(file)
-            host.projections.documents.touch(file)
+            host.projections.touch(file)
             host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.memory.index.touch_folder(file)

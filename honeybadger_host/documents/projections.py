@@ -36,10 +36,11 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.log import log
 
 
-class Documents:
-    """Documents of a home.
+class Projections:
+    """The documents of a home, and its logs.
 
-    Functions that render or take in are called by the thread that writes the journal; the others by any thread.
+    What writes (`write`, `take_in`, `render`, `expire`, `look`, `recover`) is called by the thread that writes the
+    journal; the others, and `sync`, by any thread.
 
     Args:
         saves: the class that takes in what people save.
@@ -54,6 +55,28 @@ class Documents:
         self.current = self.saves.current
         self.view = self.saves.view
         self.extent_of = self.saves.extent_of
+        self.home = in_use.home
+        self._unsynced = in_use.unsynced
+        self.sync = self._unsynced.sync
+        self._pending: defaultdict[str, list[Row]] = defaultdict(list)  # log -> changes that are not in it
+        # All changes up to it are in their files, except those listed as behind. Any thread may read it.
+        self.written_seq = 0
+
+    @property
+    def behind(self) -> list[str]:
+        """Files that could not be brought up to date; tried again with every `look`."""
+        return sorted(self.in_use.behind)
+
+    def is_behind(self, file: str) -> bool:
+        """Return whether a file lacks something that the journal has. Any thread."""
+        document = self.in_use.get(file)
+        return file in self._pending or (document is not None and document.pending_seq > 0)
+
+    def unwritten(self, file: str) -> list[bytes]:
+        """Return the lines that a log lacks because it could not be written. Any thread."""
+        return [row.data for row in self._pending.get(file, ())]
+
+    # ------------------------------------------------------------------------------------------------------ documents
 
     def hash_of(self, file: str) -> hashlib._Hash | None:
         """Return the SHA-256 of the newest version, to go on with, or None if it is empty. Raises WorldFailed."""
@@ -114,84 +137,7 @@ class Documents:
             if self.renderer.is_disturbed(document):
                 self.touch(document.file)
 
-    def is_behind(self, file: str) -> bool:
-        """Return whether a file lacks something that the journal has."""
-        document = self.in_use.get(file)
-        return document is not None and document.pending_seq > 0
-
-    @property
-    def pending(self) -> dict[str, int]:
-        """File -> the first change that is not in it."""
-        return {one.file: one.pending_seq for one in self.in_use.every() if one.pending_seq}
-
-
-class Batch:
-    """The changes of one batch: placed, then written."""
-
-    def __init__(self, projections: Projections) -> None:
-        self._projections = projections
-        self._documents = projections.documents
-        self._ends: dict[str, int] = {}  # offset of the next line, by log
-        self._hashes: dict[str, hashlib._Hash] = {}  # document -> hash of its text after the changes placed so far
-
-    def make_way(self, change: Change) -> None:
-        """See that a change can be written. Raises WorldFailed; nothing was changed but folders made."""
-        file = change.file
-        if isinstance(change, NotesRevised):
-            if file in self._hashes:
-                raise WorldFailed(f"{file} was changed just now")
-            self._documents.renderer.check_base(file, change.base)
-        elif self._documents.covers(file):
-            if file not in self._hashes:
-                self._documents.renderer.check(file)
-        elif file not in self._ends:
-            self._ends[file] = self._projections.end_of(file)
-
-    def place(self, change: Change) -> int:
-        """Return the place of a change as the journal keeps it, see `Row`."""
-        file = change.file
-        if isinstance(change, NotesRevised):
-            self._hashes[file] = hashlib.sha256(change.text)
-        if isinstance(change, FileWritten | FileRemoved | NotesRevised):
-            return row_offset(change)
-        if self._documents.covers(file):
-            known = self._hashes.get(file) or self._documents.hash_of(file)
-            self._hashes[file] = after = known or hashlib.sha256()
-            after.update(change.data)
-            return 0 if known is None else fingerprint_of(after.digest())
-        offset = self._ends[file]
-        self._ends[file] += len(change.data)
-        return offset
-
-
-class Projections:
-    """The files as the journal says they are. One thread at a time, but for `sync`.
-
-    Args:
-        documents: logs are in their home, and synced as they are.
-    """
-
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-        self.home = documents.in_use.home
-        self._unsynced = documents.in_use.unsynced
-        self.sync = self._unsynced.sync
-        self._pending: defaultdict[str, list[Row]] = defaultdict(list)  # log -> changes that are not in it
-        # All changes up to it are in their files, except those listed as behind. Any thread may read it.
-        self.written_seq = 0
-
-    @property
-    def behind(self) -> list[str]:
-        """Files that could not be brought up to date; tried again with every `look`."""
-        return sorted(self.documents.in_use.behind)
-
-    def is_behind(self, file: str) -> bool:
-        """Return whether a file lacks something that the journal has. Any thread."""
-        return file in self._pending or self.documents.is_behind(file)
-
-    def unwritten(self, file: str) -> list[bytes]:
-        """Return the lines that a log lacks because it could not be written. Any thread."""
-        return [row.data for row in self._pending.get(file, ())]
+    # ------------------------------------------------------------------------------------------------------ all files
 
     def end_of(self, file: str) -> int:
         """Return the offset of the next line of a log, which is made if missing. Raises WorldFailed."""
@@ -204,8 +150,8 @@ class Projections:
         for row in rows:
             files.setdefault(row.file, []).append(row)
         for file, some in files.items():
-            if self.documents.covers(file):
-                self.documents.renderer.apply(file, some)
+            if self.covers(file):
+                self.renderer.apply(file, some)
             else:
                 self._pending[file] += some
                 self._bring_up(file, is_first=len(self._pending[file]) == len(some))
@@ -214,7 +160,7 @@ class Projections:
 
     def take_in(self, found: Sequence[Found], first: int) -> list[Row]:
         """Make versions of what people saved, see `Saves.take_in`. The writer's place is held."""
-        edits = self.documents.saves.take_in(found, first)
+        edits = self.saves.take_in(found, first)
         if edits:
             self.written_seq = edits[-1].seq
         return edits
@@ -234,11 +180,11 @@ class Projections:
                     complete(fd, rows)
             self._unsynced.add(path)
         except WorldFailed as error:
-            self.documents.in_use.failed(file, error)
+            self.in_use.failed(file, error)
         else:
-            self.documents.in_use.caught_up(file)
+            self.in_use.caught_up(file)
             del self._pending[file]
-        self.documents.in_use.changed(file)
+        self.in_use.changed(file)
 
     def look(self) -> tuple[list[Path], dict[str, int]]:
         """Retry failed writes.
@@ -250,7 +196,8 @@ class Projections:
         for file in [*self._pending]:
             self._bring_up(file, is_first=False)
         oldest = {file: rows[0].seq for file, rows in self._pending.items()}
-        return self._unsynced.paths, oldest | self.documents.pending
+        oldest |= {one.file: one.pending_seq for one in self.in_use.every() if one.pending_seq}
+        return self._unsynced.paths, oldest
 
     def recover(self, rows: Iterable[Row]) -> int:
         """Bring the files up to date with changes of an earlier run; return how many there were."""
@@ -264,8 +211,8 @@ class Projections:
             path = path_in(self.home, file)
             self._unsynced.add_folders(path)  # the run before may have made them and not come to the fsync
             folders[path.parent].add(path.name)
-            if self.documents.covers(file):
-                self.documents.renderer.recover(file, some)
+            if self.covers(file):
+                self.renderer.recover(file, some)
             else:
                 self._pending[file] = some
                 self._bring_up(file, is_first=False)
@@ -280,6 +227,44 @@ class Projections:
         if not path.exists():
             self._unsynced.add_folders(path)
         return open_to_append(path)
+
+
+class Batch:
+    """The changes of one batch: placed, then written."""
+
+    def __init__(self, projections: Projections) -> None:
+        self._projections = projections
+        self._ends: dict[str, int] = {}  # offset of the next line, by log
+        self._hashes: dict[str, hashlib._Hash] = {}  # document -> hash of its text after the changes placed so far
+
+    def make_way(self, change: Change) -> None:
+        """See that a change can be written. Raises WorldFailed; nothing was changed but folders made."""
+        file = change.file
+        if isinstance(change, NotesRevised):
+            if file in self._hashes:
+                raise WorldFailed(f"{file} was changed just now")
+            self._projections.renderer.check_base(file, change.base)
+        elif self._projections.covers(file):
+            if file not in self._hashes:
+                self._projections.renderer.check(file)
+        elif file not in self._ends:
+            self._ends[file] = self._projections.end_of(file)
+
+    def place(self, change: Change) -> int:
+        """Return the place of a change as the journal keeps it, see `Row`."""
+        file = change.file
+        if isinstance(change, NotesRevised):
+            self._hashes[file] = hashlib.sha256(change.text)
+        if isinstance(change, FileWritten | FileRemoved | NotesRevised):
+            return row_offset(change)
+        if self._projections.covers(file):
+            known = self._hashes.get(file) or self._projections.hash_of(file)
+            self._hashes[file] = after = known or hashlib.sha256()
+            after.update(change.data)
+            return 0 if known is None else fingerprint_of(after.digest())
+        offset = self._ends[file]
+        self._ends[file] += len(change.data)
+        return offset
 
 
 def _lead(fd: int) -> bytes:

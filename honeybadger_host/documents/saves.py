@@ -68,7 +68,7 @@ _MAX_GROUPING_SECONDS: Final = 5.0
 
 
 class Saves:
-    """People's saves of the documents of a home; see `Documents`."""
+    """People's saves of the documents of a home; see `Projections`."""
 
     renderer: Renderer
 

@@ -15,7 +15,7 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.documents.history import revise
-from honeybadger_host.documents.projections import Documents
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
@@ -107,12 +107,12 @@ class ChangedFiles:
     """
 
     def __init__(
-        self, home: Path, journal: Path, documents: Documents, entries: EntryFiles, groups: GroupFolders
+        self, home: Path, journal: Path, projections: Projections, entries: EntryFiles, groups: GroupFolders
     ) -> None:
         self._home = home
         self._groups = groups
         self._reader = EditReader(journal)
-        self._documents = documents
+        self._projections = projections
         self._entries = entries
         self._folders: dict[str, int] = {}  # folder -> its stamp when it was last listed
         self._names: Mapping[str, frozenset[str]] = {}  # `GroupFolders.current` at the last comparison
@@ -128,7 +128,7 @@ class ChangedFiles:
         files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
         texts = [f"groups/{group}/{name}" for group in names for name in TEXTS]
         every = [*self._others(), *texts, *files]
-        return [file for file in every if self._documents.covers(file) and os.path.lexists(f"{self._home}/{file}")]
+        return [file for file in every if self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")]
 
     def _texts(self, groups: Mapping[str, frozenset[str]]) -> list[str]:
         """Return the groups' texts that are there, and all that may be gone."""
@@ -164,7 +164,7 @@ class ChangedFiles:
 
     def sweep_changed(self) -> Iterator[None]:
         """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
-        self._documents.touch_changed()
+        self._projections.touch_changed()
         names = self._groups.refresh()
         files = [*self._others(), *self._texts(names)]
         for start in range(0, len(files), FILES_AT_ONCE):
@@ -182,7 +182,7 @@ class ChangedFiles:
         while names := self._reader.names(last, FILES_AT_ONCE):
             for file in names:
                 if not os.path.lexists(f"{self._home}/{file}"):
-                    self._documents.touch(file)
+                    self._projections.touch(file)
             last = names[-1]
             yield
 
@@ -197,13 +197,13 @@ class ChangedFiles:
             self._compare([f"{folder}/{name}" for name in names[start : start + FILES_AT_ONCE]])
             yield
         there = set(names)
-        in_use = (one.file for one in self._documents.in_use.every() if one.is_there)
+        in_use = (one.file for one in self._projections.in_use.every() if one.is_there)
         for number, file in enumerate(chain(in_use, self._reader.names_below(f"{folder}/"))):
             if number % FILES_AT_ONCE == 0:
                 yield
             below, _, name = file.rpartition("/")
             if below == folder and name not in there:
-                self._documents.touch(file)
+                self._projections.touch(file)
 
     def _stamp_of(self, folder: str) -> int | None:
         """Return a stamp that changes whenever a file is added to a folder or removed."""
@@ -212,13 +212,13 @@ class ChangedFiles:
 
     def _compare(self, files: Sequence[str]) -> None:
         """Touch those of the files that changed since the host last wrote or read them."""
-        files = [file for file in files if self._documents.covers(file)]
-        in_use = {file: document for file in files if (document := self._documents.in_use.get(file)) is not None}
+        files = [file for file in files if self._projections.covers(file)]
+        in_use = {file: document for file in files if (document := self._projections.in_use.get(file)) is not None}
         stamps = self._reader.stamps([file for file in files if file not in in_use])
         for file in files:
             left = in_use[file].left if file in in_use else stamps.get(file)
             if left != signature_of(f"{self._home}/{file}"):
-                self._documents.touch(file)
+                self._projections.touch(file)
 
 
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")

@@ -96,8 +96,8 @@ class Sessions:
     waits.
 
     Args:
-        current: returns the newest version of a file, see `Documents.current`.
-        render: writes a file whose derived members changed, see `Documents.render`.
+        current: returns the newest version of a file, see `Projections.current`.
+        render: writes a file whose derived members changed, see `Projections.render`.
     """
 
     def __init__(

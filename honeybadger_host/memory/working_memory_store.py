@@ -36,7 +36,7 @@ class WorkingMemoryStore:
     `look`, `read` and `inventory` may run on any thread; for a batch see `journal.changes`.
 
     Args:
-        read: returns the newest version of a file, see `Documents.read`.
+        read: returns the newest version of a file, see `Projections.read`.
         kept: keeps the entries of files.
     """
 

@@ -25,7 +25,7 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, new_id
 from honeybadger_agent.wire import Forget, Wire
 from honeybadger_agent.wording import MAX_NAMED
-from honeybadger_host.documents.projections import Documents
+from honeybadger_host.documents.projections import Projections
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
@@ -92,17 +92,17 @@ class Forgetter:
     """Forgets one thing at a time. Event loop.
 
     Args:
-        documents: records people's saves only while `recording` is held.
+        projections: records people's saves only while `recording` is held.
         changed: called with each file that was rewritten.
     """
 
     def __init__(
-        self, memory: Dependencies, documents: Documents, pipeline: Pipeline, *, changed: Callable[[str], None]
+        self, memory: Dependencies, projections: Projections, pipeline: Pipeline, *, changed: Callable[[str], None]
     ) -> None:
         self._home = memory.entry_files.home
         self._journal = memory.journal
         self._memory = memory
-        self._documents = documents
+        self._projections = projections
         self._pipeline = pipeline
         self._changed = changed
         self._lock = anyio.Lock()
@@ -277,7 +277,7 @@ class Forgetter:
             if made != held or file.endswith(".json"):
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
-        self._documents.in_use.drop({*anew, *found.files})
+        self._projections.in_use.drop({*anew, *found.files})
         self.is_interrupted = False
         done.add(found)
         return is_all

@@ -107,7 +107,7 @@ async def _index(host: Host) -> None:
 async def _record_edits(host: Host) -> None:
     """Find people's edits of their files and record them as versions."""
     limiter = anyio.CapacityLimiter(1)
-    in_use, files = host.projections.documents.in_use, host.changed_files
+    in_use, files = host.projections.in_use, host.changed_files
     all_at = changed_at = 0.0
     failing = Failing(host, "edits.failed")
     while True:
@@ -144,7 +144,7 @@ async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimit
 
 async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
     """Merge people's saves of documents into the newest versions; return whether marks must be kept."""
-    saves, in_use = host.projections.documents.saves, host.projections.documents.in_use
+    saves, in_use = host.projections.saves, host.projections.in_use
 
     def look() -> tuple[list[Found], bool]:
         return saves.look(), in_use.are_marks_due(host.projections.written_seq)
@@ -253,10 +253,10 @@ async def _remove_expired(host: Host) -> None:
 async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory, a few at a time; return their number."""
     over = partial(is_over, now=datetime.fromtimestamp(wall.seen, UTC), was_watched_for=wall.was_watched_for)
-    documents, journal, swept = host.projections.documents, host.journal, 0
+    projections, journal, swept = host.projections, host.journal, 0
     files = await anyio.to_thread.run_sync(host.memory.working_memory.over, over)
     for start in range(0, len(files), FILES_AT_ONCE):
-        swept += await host.in_writers_place(documents.expire, files[start : start + FILES_AT_ONCE], over)
+        swept += await host.in_writers_place(projections.expire, files[start : start + FILES_AT_ONCE], over)
     seqs = await anyio.to_thread.run_sync(journal.expired, over)
     for start in range(0, len(seqs), FILES_AT_ONCE):
         await host.in_writers_place(journal.expire, seqs[start : start + FILES_AT_ONCE])

@@ -158,7 +158,7 @@ def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
         "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),
         "dead_letters": len(dead_names(host.home)),
-        "damaged": host.projections.documents.saves.damaged()[:MAX_NAMED],
+        "damaged": host.projections.saves.damaged()[:MAX_NAMED],
         "removed_unread": _removed_unread(host),
     }
 

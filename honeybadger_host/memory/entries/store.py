@@ -30,7 +30,7 @@ class EntryFiles:
 
     Args:
         home: home folder.
-        read: returns the newest version of a file, see `Documents.read`.
+        read: returns the newest version of a file, see `Projections.read`.
     """
 
     def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:

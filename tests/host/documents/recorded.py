@@ -27,14 +27,14 @@ class Recorded:
         deadline = time.monotonic() + 20
         while True:
             for file in _FILES:
-                self.world.documents.touch(file)
+                self.world.projections.touch(file)
             for _ in range(2):
                 self.world.passed += 1
                 self.world.take_in()
             self.world.checkpoint()
-            if not self.world.documents.in_use.touched:
+            if not self.world.projections.in_use.touched:
                 return
-            assert time.monotonic() < deadline, self.world.documents.in_use.touched
+            assert time.monotonic() < deadline, self.world.projections.in_use.touched
 
     @property
     def edits(self) -> list[Row]:
@@ -46,6 +46,6 @@ class Recorded:
 
     def save(self, data: bytes, file: str = ENTRY) -> None:
         """Save as the host does, upon what a reader gets."""
-        held = self.world.documents.current(file)
+        held = self.world.projections.current(file)
         with self.world.decided(FileWritten("main", "entry", file, data, held)):
             pass

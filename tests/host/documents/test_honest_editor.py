@@ -22,7 +22,7 @@ def test_an_editor_that_lays_out_changes_no_note(world: World, laid_out: Callabl
     world.add("c")
     world.save(laid_out(read + b"Only on Sundays.\n"))
     wanted = read + b"Only on Sundays.\n" + note("c")
-    assert world.documents.current(MEMORY) == wanted
+    assert world.projections.current(MEMORY) == wanted
     (edit,) = world.look()
     assert world.text == wanted
     assert [bytes(line) for hunk in edit.hunks or () for line in hunk.added] == [b"Only on Sundays.\n"]
@@ -39,14 +39,14 @@ def test_a_text_in_another_encoding_is_merged_once_it_is_utf_8(world: World, enc
     served, typed = world.text, world.text + "Größe 42.\n".encode()
     other = typed.decode().encode(encoding)
     world.save(other)
-    assert (world.documents.current(MEMORY), world.look()) == (served, [])
+    assert (world.projections.current(MEMORY), world.look()) == (served, [])
     world.add("b")
     world.kill()
-    assert world.documents.current(MEMORY) == served + note("b")
-    assert (world.look(), world.text, world.documents.saves.damaged()) == ([], other, [MEMORY])
+    assert world.projections.current(MEMORY) == served + note("b")
+    assert (world.look(), world.text, world.projections.saves.damaged()) == ([], other, [MEMORY])
     world.save(typed)
     world.look()
-    assert (world.text, world.documents.saves.damaged()) == (typed + note("b"), [])
+    assert (world.text, world.projections.saves.damaged()) == (typed + note("b"), [])
 
 
 def test_a_persons_own_file_keeps_its_line_ends(world: World) -> None:

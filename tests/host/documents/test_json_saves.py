@@ -18,7 +18,7 @@ def dumped(**members: object) -> bytes:
 
 def write(world: World, data: bytes) -> None:
     """Write as the host does, upon what a reader gets."""
-    held = world.documents.current(ENTRY)
+    held = world.projections.current(ENTRY)
     with world.decided(FileWritten("main", "entry", ENTRY, data, held)):
         pass
 
@@ -75,15 +75,15 @@ def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
     broken = dumped(content="green tea", n=1)[:-3]
     world.save(broken, file=ENTRY)
     assert not world.look(ENTRY)
-    assert world.documents.current(ENTRY) == good
+    assert world.projections.current(ENTRY) == good
     write(world, dumped(content="tea", n=2))
     world.kill()
     assert (world.look(ENTRY), world.read(ENTRY)) == ([], broken)
-    assert world.documents.saves.damaged() == [ENTRY]
+    assert world.projections.saves.damaged() == [ENTRY]
     world.save(broken + b"\n}\n", file=ENTRY)
     assert len(world.look(ENTRY)) == 1
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
-    assert world.documents.saves.damaged() == []
+    assert world.projections.saves.damaged() == []
 
 
 def test_a_save_in_place_is_not_taken_for_torn(world: World) -> None:

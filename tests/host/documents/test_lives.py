@@ -103,7 +103,7 @@ class Lives(RuleBasedStateMachine):
         thing = self._new("- n")
         was_there = self.world.path.exists()
         rows = self.world.commit(Added.of("note", "main", note(thing[2:].decode())))
-        self.prefixes.add(bytes(self.world.documents.in_use.load("groups/main/MEMORY.md").text) + rows[0].data)
+        self.prefixes.add(bytes(self.world.projections.in_use.load("groups/main/MEMORY.md").text) + rows[0].data)
         self.wanted.add(thing)
         if is_written:
             self.world.projections.write(rows)
@@ -243,7 +243,7 @@ class Lives(RuleBasedStateMachine):
     def _keep_version(self) -> None:
         if self.world.text != self.versions[-1]:
             self.versions.append(self.world.text)
-        text = bytes(self.world.documents.in_use.load("groups/main/MEMORY.md").text)
+        text = bytes(self.world.projections.in_use.load("groups/main/MEMORY.md").text)
         while text:
             self.prefixes.add(text)
             text = text[: max(text.rfind(b"\n\n## "), 0) + 1] if text.rfind(b"\n\n## ") > 0 else b""
@@ -265,7 +265,7 @@ class Lives(RuleBasedStateMachine):
         for thing in risen:
             del self.deleted[thing]
             self.wanted.add(thing)
-        assert self.world.documents.current("groups/main/MEMORY.md") in (self.world.text, None)
+        assert self.world.projections.current("groups/main/MEMORY.md") in (self.world.text, None)
 
 
 def live(machine: type[RuleBasedStateMachine], lives: int, *, is_broken: bool = False) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.in_use import DocumentsInUse
-from honeybadger_host.documents.projections import Batch, Documents, Projections
+from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.documents.saves import Saves
 from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.files.unsynced import Unsynced
@@ -71,11 +71,10 @@ class World:
             wall=self.wall,
             clock=lambda: time.monotonic() + self.passed,
         )
-        self.documents = Documents(in_use, saves=self.saves)
-        self.projections = Projections(self.documents)
+        self.projections = Projections(in_use, saves=self.saves)
         if not self.journal.has_adopted:
             there = [str(path.relative_to(self.home)) for path in (self.home / "groups").rglob("*.*")]
-            self.documents.in_use.adopt([file for file in there if self.documents.covers(file)])
+            self.projections.in_use.adopt([file for file in there if self.projections.covers(file)])
         self.projections.recover(self.journal.unprojected())
         self.projections.written_seq = self.journal.committed_seq
 
@@ -83,7 +82,7 @@ class World:
         """End without an end, and start again."""
         self.journal.close()
         self.start()
-        self.documents.touch(MEMORY)
+        self.projections.touch(MEMORY)
 
     def commit(self, *changes: Change) -> list[Row]:
         """Decide and commit changes; nothing is written yet."""
@@ -113,14 +112,14 @@ class World:
         edits: list[Row] = []
         for _ in range(2):
             self.passed += seconds
-            self.documents.touch(file)
+            self.projections.touch(file)
             edits += self.take_in()
         self.checkpoint()
         return [*map(edit_of, edits)]
 
     def take_in(self) -> list[Row]:
-        found = self.documents.saves.look()
-        edits = self.documents.saves.take_in(found, self.journal.next_seq)
+        found = self.projections.saves.look()
+        edits = self.projections.saves.take_in(found, self.journal.next_seq)
         self.journal.next_seq += len(edits)
         return edits
 

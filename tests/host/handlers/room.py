@@ -14,7 +14,7 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
 from honeybadger_host.documents.in_use import DocumentsInUse
-from honeybadger_host.documents.projections import Batch, Documents, Projections
+from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
@@ -79,17 +79,16 @@ class Room:
                 self.sessions.rules if file.startswith(f"{SESSIONS}/") and file.endswith(".json") else None
             ),
         )
-        self.documents = Documents(in_use)
-        self.projections = Projections(self.documents)
+        self.projections = Projections(in_use)
         if not self.journal.has_adopted:
-            self.documents.in_use.adopt(())
-        self.working_memory = WorkingMemoryStore(home, self.documents.read)
-        self.whole_files = WholeFiles(home, self.documents.current)
+            in_use.adopt(())
+        self.working_memory = WorkingMemoryStore(home, self.projections.read)
+        self.whole_files = WholeFiles(home, self.projections.current)
         self.sessions = Sessions(
             self.turn_logs,
             self.limits,
-            current=self.documents.current,
-            render=self.documents.render,
+            current=self.projections.current,
+            render=self.projections.render,
         )
         self.task_states = TaskStates(self.journal.task_records())
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]

@@ -60,14 +60,14 @@ def changed_files(world: World) -> ChangedFiles:
     with world.decided(FileWritten("main", "session", IN_USE, b'{"session_id": "main"}\n', None)):
         pass
     groups = GroupFolders(world.home, lambda: time.monotonic() + world.passed)
-    changed_files = ChangedFiles(world.home, world.journal.path, world.documents, EntryFiles(world.home), groups)
+    changed_files = ChangedFiles(world.home, world.journal.path, world.projections, EntryFiles(world.home), groups)
     for _ in range(3):
         [*changed_files.sweep_changed()]
         world.look()
         world.passed += 60
     world.take_in()
     [*changed_files.sweep_changed()]
-    assert not world.documents.in_use.touched
+    assert not world.projections.in_use.touched
     return changed_files
 
 
@@ -86,7 +86,7 @@ def test_an_edit_is_found_without_a_file_event(changed_files: ChangedFiles, worl
     (world.home / file).parent.mkdir(parents=True, exist_ok=True)
     world.save(b'{"facts": ["likes tea"]}\n', in_place=True, file=file)
     [*changed_files.sweep_changed()]
-    assert [*world.documents.in_use.touched] == [file]
+    assert [*world.projections.in_use.touched] == [file]
 
 
 @pytest.mark.parametrize("gone", ["summary.md", "tasks/t.json", "tasks", "memory", "archive", "proposals"])
@@ -96,5 +96,5 @@ def test_a_removal_is_found_without_a_file_event(changed_files: ChangedFiles, wo
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
     [*changed_files.sweep_changed()]
-    found = [world.home / file for file in world.documents.in_use.touched]
+    found = [world.home / file for file in world.projections.in_use.touched]
     assert sorted(found) == sorted(files)

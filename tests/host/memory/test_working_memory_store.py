@@ -52,14 +52,14 @@ def saved(world: World, key: str, *, minutes: float = 5, session: str = "main") 
     """Save an entry as a request does."""
     file = working_file("main", session, key)
     data = data_of(key, session, minutes=minutes)
-    change = FileWritten("main", "working", file, data, world.documents.current(file))
+    change = FileWritten("main", "working", file, data, world.projections.current(file))
     world.projections.write(world.commit(change))
     return world.home / file
 
 
 def swept(world: World, now: datetime, *, watched_seconds: float = math.inf) -> int:
     over = partial(is_over, now=now, was_watched_for=lambda seconds: seconds <= watched_seconds)
-    count = world.documents.expire(WorkingMemoryStore(world.home).over(over), over)
+    count = world.projections.expire(WorkingMemoryStore(world.home).over(over), over)
     world.journal.expire(world.journal.expired(over))
     return count
 
@@ -110,5 +110,5 @@ def test_an_entry_that_was_saved_again_is_not_swept(world: World) -> None:
     over = partial(is_over, now=LATER, was_watched_for=lambda seconds: True)
     due = WorkingMemoryStore(world.home).over(over)
     path = saved(world, "one", minutes=60)
-    assert world.documents.expire(due, over) == 0
+    assert world.projections.expire(due, over) == 0
     assert path.exists()
