@@ -18,6 +18,7 @@ from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest
 from honeybadger_agent.wording import listed
 from honeybadger_host.files.home import AGENTS_FOLDER
+from honeybadger_host.files.safe_files import Signature, names_in
 from honeybadger_host.memory.edited import checked, read_json
 
 log = structlog.get_logger()
@@ -53,7 +54,6 @@ PLUMBING: Final = frozenset(
     }
 )
 DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
-_NO_FILE: Final = (0, 0, 0)
 _BUILT_IN: Final = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
     "agents of this group; take it as their word, and correct it when they do."
@@ -104,11 +104,9 @@ class Agents:
     def __init__(self, home: Path, default: str) -> None:
         self._home = home
         self.default = default
-        self.problems: Mapping[str, str] = {}
-        """File below the home folder -> the reason why it cannot be used."""
-        self._stamps: Mapping[str, tuple[int, int, int]] = {}
-        built_in = _built_in(default)
-        self.current: Mapping[str, Agent] = {default: built_in}
+        self.problems: Mapping[str, str] = {}  # file below the home folder -> the reason why it cannot be used
+        self._signatures: Mapping[str, Signature | None] = {}
+        self.current: Mapping[str, Agent] = {default: _built_in(default)}
         self.refresh()
 
     def identity_of(self, sender: str) -> Identity:
@@ -146,12 +144,12 @@ class Agents:
 
     def refresh(self) -> None:
         """Read the files that changed. One that cannot be used is logged once, and its last good version stays."""
-        stamps = agent_files(self._home)
-        if stamps == self._stamps:
+        signatures = agent_files(self._home)
+        if signatures == self._signatures:
             return
         found: dict[str, Agent] = {}
         problems: dict[str, str] = {}
-        for name in stamps:
+        for name in signatures:
             agent_id, file = name.removesuffix(".json"), f"{AGENTS_FOLDER}/{name}"
             agent = load_agent(self._home, agent_id)
             if isinstance(agent, Agent):
@@ -165,7 +163,7 @@ class Agents:
                 log.error("agent.refused", file=file, why=agent, now_what=now_what)
         found.setdefault(self.default, _built_in(self.default))
         changed = [name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)]
-        self._stamps, self.problems, self.current = stamps, problems, found
+        self._signatures, self.problems, self.current = signatures, problems, found
         if changed:
             log.info("agents.loaded", agents=len(found), changed=sorted(changed)[:20])
 
@@ -175,24 +173,27 @@ def unknown_agent(agent_id: str, known: Iterable[str]) -> str:
     return f"there is no agent {agent_id!r}; there are: {listed(sorted(known))}"
 
 
-def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
+def agent_files(home: Path) -> Mapping[str, Signature | None]:
     """Return the names of the agents' files, each with a signature that changes when the file is saved.
 
     A folder with a profile is an agent without any other file (AM5).
     """
-    stamps: dict[str, tuple[int, int, int]] = {}
+    folder = home / AGENTS_FOLDER
+    files: set[str] = set()
+    for name in names_in(folder):
+        if NAME.fullmatch(name) and any((folder / name / one).is_file() for one in PROFILE_FILES):
+            files.add(f"{name}.json")
+        elif name.endswith(".json") and not name.startswith("."):
+            files.add(name)
+    return {name: _signature_of(folder / name) for name in sorted(files)}
+
+
+def _signature_of(path: Path) -> Signature | None:
+    """Return the signature of a file or of what a link leads to, or None if it is not there."""
     try:
-        with os.scandir(home / AGENTS_FOLDER) as entries:
-            for entry in entries:
-                if NAME.fullmatch(entry.name) and any(os.path.isfile(f"{entry.path}/{one}") for one in PROFILE_FILES):
-                    stamps.setdefault(f"{entry.name}.json", _NO_FILE)
-                if not entry.name.endswith(".json") or entry.name.startswith("."):
-                    continue
-                status = entry.stat()
-                stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return Signature.of(path.stat())
     except OSError:
-        pass  # the folder is missing, so there are none
-    return dict(sorted(stamps.items()))
+        return None
 
 
 def load_agent(home: Path, agent_id: str) -> Agent | str:

@@ -251,8 +251,7 @@ class _Hints:
         self._loop = loop
         self._home = f"{host.home}/"
         self._ipc = f"{host.home}/data/ipc"
-        self.has_new = anyio.Event()
-        """Set if there may be a new inbox, which the next sweep finds. Event loop."""
+        self.has_new = anyio.Event()  # set if there may be a new inbox, which the next sweep finds; event loop
 
     def __call__(self, folder: str, name: str) -> None:
         """Pass on one event. The watcher's thread."""

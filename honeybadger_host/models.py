@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from honeybadger_agent.models import split_name
+from honeybadger_agent.models import ModelSettings, open_model, split_name
 from honeybadger_agent.models.model import Model, ModelFailed, checked_url
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.configuration import model_key
@@ -56,8 +56,6 @@ class Models:
 
     def _opened(self, name: str) -> Model:
         """Open a model on a thread: a provider's library takes seconds to import."""
-        from honeybadger_agent.models import ModelSettings, open_model, split_name
-
         ours = self._settings
         provider, rest = split_name(name)
         if provider == "scripted":

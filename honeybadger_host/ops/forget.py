@@ -106,13 +106,13 @@ class Forgetter:
         self._pipeline = pipeline
         self._changed = changed
         self._lock = anyio.Lock()
+        # held while people's edits are recorded: else a removal from a file would be recorded as an edit
         self.recording = anyio.Lock()
-        """Held while people's edits are recorded: else a removal from a file would be recorded as an edit."""
+        # the last plan of this host, with the texts that are in the journal no longer
         self._planned: Forgetting | None = None
-        """The last plan of this host, with the texts that are in the journal no longer."""
         begun = read_forgetting(self._journal.path)
+        # whether files may lack texts that are still in the journal although no person removed them
         self.is_interrupted = begun is not None and not begun.is_erased
-        """Whether files may lack texts that are still in the journal although no person removed them."""
 
     async def finish(self) -> None:
         """Finish a plan that a stop of the host interrupted, as the first step of a start.

@@ -70,8 +70,7 @@ def remove_quotes(home: Path, plan: Forgetting, *, is_dry: bool = False) -> list
 def forget_injected(ledger: InjectionLedger, plan: Forgetting) -> None:
     """Remove served contexts that have a text, or that were of the session or the sender."""
     phrases, sender = plan.phrases, orjson.loads(plan.selector or "{}").get("sender")
-    found: dict[str, bool] = {}
-    """Hash of a stable part -> whether it has a text of the plan."""
+    found: dict[str, bool] = {}  # hash of a stable part -> whether it has a text of the plan
 
     def quotes(text: str) -> bool:
         data = text.encode()

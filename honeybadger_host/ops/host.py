@@ -38,7 +38,12 @@ FOLLOWS: Final = "follows"  # the mode in the status of a host while another mac
 
 @dataclass(slots=True)
 class Host:
-    """A host: `compose.build` makes it, `daemon.run` runs it, `close` ends it."""
+    """A host: `compose.build` makes it, `daemon.run` runs it, `close` ends it.
+
+    Args:
+        has_events: whether events report every edit in a group's folder, in its categories and in its tasks.
+        opened: the resources that `close` closes.
+    """
 
     home: Path
     settings: Settings
@@ -65,9 +70,7 @@ class Host:
     ages: Ages
     started: float
     has_events: bool = False
-    """Whether events report every edit in a group's folder, in its categories and in its tasks."""
     opened: ExitStack = field(default_factory=ExitStack)
-    """The resources that `close` closes."""
 
     async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Run a function that writes to the journal or to files on a thread, while no other such function runs."""

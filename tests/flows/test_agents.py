@@ -135,6 +135,7 @@ def test_agent_files_with_reserved_names_are_refused(home: Path, make_host: Host
     folder.mkdir(parents=True)
     for name, (data, _) in BROKEN.items():
         (folder / f"{name}.json").write_bytes(data)
+    (folder / "gone.json").symlink_to("nowhere.json")
     host = make_host().start()
     refused = status_of(host.home)["agents"]["refused"]
     logged = {line["file"]: line["why"] for line in host.events("agent.refused")}
@@ -142,6 +143,7 @@ def test_agent_files_with_reserved_names_are_refused(home: Path, make_host: Host
         file = f"config/agents/{name}.json"
         assert says in refused[file]
         assert says in logged[file]
+    assert refused["config/agents/gone.json"] == "No such file or directory"  # and it hides no other agent
 
 
 def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
