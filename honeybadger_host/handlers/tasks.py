@@ -121,7 +121,7 @@ def _prepare_schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask]) -
     """Return the ids of the group's tasks, with the files that a new task may go to loaded."""
     for id_ in _new_ids(asked):
         deps.memory.whole_files.load(task_file(asked.group, id_))
-    return list(tasks_of(deps.memory.home, asked.group))
+    return tasks_of(deps.memory.home, asked.group)
 
 
 def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: list[str], now: datetime) -> Outcome:
@@ -249,7 +249,7 @@ def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
-    known = listed([*tasks_of(deps.memory.home, group)])
+    known = listed(tasks_of(deps.memory.home, group))
     there = f"there are: {known}" if known else "it has none"
     return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
 

@@ -7,7 +7,7 @@ the host reads only the journal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -67,15 +67,10 @@ def task_file(group: str, task: str) -> str:
     return f"{tasks_folder(group)}/{task}.json"
 
 
-def is_task_file(name: str) -> bool:
-    """Return whether a file in a folder of tasks is a task, by its name."""
-    return name.endswith(".json") and _ID.fullmatch(name[:-5]) is not None
-
-
 def place_of(file: str) -> tuple[str, str] | None:
     """Return group and id of a task's file, below the home folder, or None if it is not one."""
     match file.split("/"):
-        case ["groups", group, "tasks", name] if is_task_file(name) and has_tasks(group):
+        case ["groups", group, "tasks", name] if name.endswith(".json") and has_tasks(group):
             return group, name[:-5]
     return None
 
@@ -85,22 +80,16 @@ def has_tasks(group: str) -> bool:
     return NAME.fullmatch(group) is not None and group != GLOBAL_GROUP
 
 
-def named_in(file_name: str) -> str | None:
-    """Return the id in the name of a file of a folder of tasks, valid or not, or None if it is no task's file."""
-    name = printable(file_name)
-    return name[:-5] if name.endswith(".json") and not name.startswith(".") else None
-
-
 def check_id(task: str) -> None:
     """Raise ValueError if no task may have this id."""
     if _ID.fullmatch(task) is None:
         raise ValueError("its name is wrong: rename it to 1-60 characters of A-Z a-z 0-9 - _, as morning-news.json")
 
 
-def tasks_of(home: Path, group: str) -> Iterator[str]:
-    """Yield the ids of a group's tasks, including those that `check_id` refuses."""
-    ids = (named_in(name) for name in names_in(home / tasks_folder(group)))
-    yield from sorted(id_ for id_ in ids if id_ is not None)
+def tasks_of(home: Path, group: str) -> list[str]:
+    """Return the ids of a group's tasks in order, including those that `check_id` refuses."""
+    names = map(printable, names_in(home / tasks_folder(group)))
+    return sorted(name[:-5] for name in names if name.endswith(".json") and not name.startswith("."))
 
 
 def parse_task(data: bytes) -> TaskFile:
