@@ -10,9 +10,9 @@ from honeybadger_host.files.home import make_home
 from tests.cluster.machines import Cluster, Machine
 from tests.cluster.servers import Proxy, Servers
 from tests.cluster.story import file_systems, full, stale_records
-from tests.commands import cli_text
+from tests.commands import cli_error, cli_text
 from tests.flows.world import needs_mount
-from tests.hosting import RawSender, request, run_cli, wait_for
+from tests.hosting import RawSender, request, wait_for
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def test_a_follower_without_space_ends_and_later_continues(on_small_disks: Clust
     assert counted(a, "s0", "s1", "n1", "n2") == [1] * 4
     late = tmp_path / "b" / "late"
     make_home(late)
+    join = ("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}")
     with full(b.home):
-        done = run_cli("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
-    assert (done.returncode, "free some space" in done.stderr) == (8, True), done.stderr
-    cli_text("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}", home=late)
+        assert "free some space" in cli_error(*join, home=late, code=8)
+    cli_text(*join, home=late)
 
 
 @needs_mount
@@ -104,8 +104,8 @@ def test_full_servers_take_nothing_until_they_have_space(made: Callable[..., Clu
             with full(others[0].store), full(others[1].store):
                 a.box.note("n2", f"{'x' * 9000} note n2.")
                 assert a.host.wait() == 8
-                asked = run_cli("cluster", "status", "--set", f"cluster.servers={servers.urls[0]}", home=a.home)
-                assert (asked.returncode, "have room on their disks" in asked.stderr) == (8, True), asked.stderr
+                status = ("cluster", "status", "--set", f"cluster.servers={servers.urls[0]}")
+                assert "have room on their disks" in cli_error(*status, home=a.home, code=8)
         for server in servers.all:
             server.kill()
             server.start()

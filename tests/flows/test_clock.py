@@ -9,7 +9,7 @@ from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_json
 from tests.conftest import HostFactory
 from tests.flows.world import SetClock, ask
-from tests.hosting import AT_ONCE, HostProcess, RawSender, wait_for
+from tests.hosting import AT_ONCE, RawSender, wait_for
 from tests.people import settle
 
 YEAR = 365 * 86_400
@@ -35,10 +35,6 @@ def _ask_again(sender: RawSender, name: str) -> None:
     assert sender.memory_text().count(f"- {name}.\n") == 1
 
 
-def _wait_for_jumps(host: HostProcess, number: int) -> None:
-    wait_for(lambda: len(host.events("clock.jumped")) == number)
-
-
 def test_receipts_and_replies_survive_clock_changes(
     clock: SetClock, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
@@ -48,7 +44,7 @@ def test_receipts_and_replies_survive_clock_changes(
     ask(stranger, "a")
     for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
         clock.set(seconds)
-        _wait_for_jumps(host, number)
+        wait_for(lambda: len(host.events("clock.jumped")) == number)  # noqa: B023
         name = f"n{number}"
         ask(stranger, name)
         seen = rounds.stat().st_size

@@ -201,10 +201,6 @@ def at_work(home: Path) -> None:
     )
 
 
-def wait_until_it_cooks(home: Path) -> None:
-    wait_for(lambda: "Six come" in (home / "groups/main/MEMORY.md").read_text(), what="the cook's note")
-
-
 @pytest.fixture
 def memory(home: Path) -> Path:
     path = home / "groups/main/MEMORY.md"
@@ -218,7 +214,7 @@ def test_a_stop_of_the_router_reaches_its_specialists(make_host: HostFactory, ho
     got: list[ChatResult] = []
     asking = threading.Thread(target=lambda: got.append(ask(home)))
     asking.start()
-    wait_until_it_cooks(home)
+    wait_for(lambda: "Six come" in (home / "groups/main/MEMORY.md").read_text(), what="the cook's note")
     began = time.monotonic()
     assert SyncClient(home, "main", "user", timeout_seconds=PATIENCE).stop_turn().state == "stopped"
     asking.join(PATIENCE)

@@ -10,7 +10,7 @@ import pytest
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.journal.reader import LogFilter
-from tests.commands import cli_json, cli_text
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
 from tests.people import edits_in, looking, save, settle
@@ -183,5 +183,4 @@ def test_the_log_shows_only_what_was_asked_for(home: Path, make_host: HostFactor
         (("--kind", "notes"), "there is no kind 'notes' of changes; there are: archived, archived_removed"),
         (("--since", "soon"), "'soon' is not a time: write 2026-11-21"),
     ):
-        refused = run_cli("log", *arguments, home=home)
-        assert (refused.returncode, says in " ".join(refused.stderr.replace("│", " ").split())) == (2, True), refused
+        assert says in cli_error("log", *arguments, home=home, code=2)

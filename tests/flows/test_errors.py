@@ -1,6 +1,7 @@
 """Every row of the protocol's table of errors, as the real host gives it; `rate_limited` is in `test_limits.py`."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,28 +127,16 @@ def test_nobody_sends_under_a_reserved_name(served: HostProcess, name: str) -> N
     assert "is reserved" in cli_error("sender", "add", "signing", name, home=served.home, code=2)
 
 
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
 def _link(path: Path) -> None:
     path.with_name("elsewhere.txt").write_text("somebody's file\n")
     path.symlink_to("elsewhere.txt")
 
 
-def _dangling(path: Path) -> None:
-    path.symlink_to("nowhere")
-
-
-def _fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-IN_THE_WAY = {
-    "a folder": _folder,
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "a folder": Path.mkdir,
     "a link": _link,
-    "a dangling link": _dangling,
-    "a FIFO": _fifo,
+    "a dangling link": lambda path: path.symlink_to("nowhere"),
+    "a FIFO": os.mkfifo,
     "a socket": make_socket,
 }
 

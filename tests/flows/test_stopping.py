@@ -18,7 +18,7 @@ from honeybadger_agent.wire import ChatResult
 from tests.commands import cli_error
 from tests.conftest import MakeClient
 from tests.endpoint import Answer, Asked, Endpoint, openai, served
-from tests.flows.test_turns import said
+from tests.flows.test_turns import said, streamed
 from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 SEARCH = ToolCall("call_1", "search_memory", '{"query": "tea"}')
@@ -193,7 +193,7 @@ def test_without_a_host_the_operator_takes_a_message_back(home: Path) -> None:
 @pytest.mark.parametrize("point", ["placed", "committed", "replied"])
 def test_a_kill_during_a_stop_leaves_one_answer(served: HostProcess, asker: RawSender, point: str) -> None:
     asker.say("a1", "slowly")
-    wait_for(lambda: "two" in _streamed(asker), what="the answer begins")
+    wait_for(lambda: "two" in streamed(asker, "a1"), what="the answer begins")
     (asker.home / f"die-{point}").touch()
     asker.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
     assert served.wait() == -9
@@ -207,11 +207,3 @@ def test_a_kill_during_a_stop_leaves_one_answer(served: HostProcess, asker: RawS
     assert len(said(asker)) == (2 if reply["ok"] else 0)
     assert asker.chat("a2", "hello")["ok"]
     assert sorted(os.listdir(asker.replies)) == ["a1.json", "a2.json", "s1.json"]
-
-
-def _streamed(sender: RawSender) -> str:
-    try:
-        lines = (sender.replies / "a1.stream").read_bytes().splitlines()
-    except FileNotFoundError:
-        return ""
-    return "".join(orjson.loads(line).get("text") or "" for line in lines)

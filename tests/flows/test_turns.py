@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -126,7 +125,7 @@ def test_a_turn_often_cut_short_becomes_a_dead_letter(make_host: HostFactory, ho
     host = make_host(script(home, SLOW, delay_seconds=0.1) | {"spool.turn_queue.ATTEMPTS": 2}).start()
     stranger.say("a1", "remember")
     for began in ('"attempt":1', '"attempt":2'):
-        wait_for(partial(_has, stranger, began))
+        wait_for(lambda: began in streamed(stranger, "a1"))  # noqa: B023
         host.kill()
         host.start()
     assert_refused(stranger.reply("a1"), "internal", says="the host ended 2 times while it ran")
@@ -138,10 +137,6 @@ def test_a_turn_often_cut_short_becomes_a_dead_letter(make_host: HostFactory, ho
     cli_text("dead", "retry", "main/stranger/a1", home=home)
     assert stranger.reply("a1")["ok"]
     assert stranger.memory_text().count("Likes tea") == 1
-
-
-def _has(sender: RawSender, text: str) -> bool:
-    return text in streamed(sender, "a1")
 
 
 def test_a_stop_lets_a_turn_finish(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
