@@ -3,7 +3,8 @@
 AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
 ├── NoMailbox          the folder does not exist, or may not be read or written
-│   └── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
+│   ├── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
+│   └── BadName        a group, a sender, a session or an id is not a name that the protocol allows (`mailbox`)
 └── RequestFailed      refused, mostly by the host; `.code`, `.field`, `.retry_after_seconds`
     ├── Invalid        the request is wrong: correct it
     ├── Forbidden      not allowed for this group or sender: stop

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.errors import NoHome, NoMailbox
-from honeybadger_agent.mailbox import REQUESTS, BadName, Mailbox
+from honeybadger_agent.mailbox import REQUESTS, Mailbox
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
 LOCK: Final = "data/host.lock"
@@ -165,11 +165,8 @@ def _advice(named: str | None) -> str:
 
 
 def box_in(home: str | os.PathLike[str] | None, group: str | None, sender: str | None) -> Mailbox:
-    """Return the mailbox of a sender in a home. Raises `NoHome`, `NoMailbox`."""
-    try:
-        return Mailbox.of(find_home(home), named(group, "GROUP", "main"), named(sender, "SENDER", "user"))
-    except BadName as error:
-        raise NoMailbox(str(error)) from None
+    """Return the mailbox of a sender in a home. Raises `NoHome`, `BadName`."""
+    return Mailbox.of(find_home(home), named(group, "GROUP", "main"), named(sender, "SENDER", "user"))
 
 
 def box_at(box: str | os.PathLike[str]) -> Mailbox:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from honeybadger_agent.errors import NoMailbox
+
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # groups and senders; match with `fullmatch`
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SESSION: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
@@ -37,8 +39,8 @@ REPLIES: Final = "replies"
 FOLDERS: Final = (TMP, REQUESTS, TURNS, REPLIES)
 
 
-class BadName(ValueError):
-    """A group, a sender or an id that the protocol does not allow."""
+class BadName(NoMailbox, ValueError):
+    """A group, a sender, a session or an id that the protocol does not allow."""
 
 
 def _checked(text: str, pattern: re.Pattern[str], kind: str, rule: str) -> str:

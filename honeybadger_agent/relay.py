@@ -133,17 +133,15 @@ class Place:
 
     def options(self) -> dict[str, Any]:
         """Return the options of a connection. Raises NoMailbox if a name or the file cannot be used."""
+        checked_name("group", self.group)
+        checked_name("sender", self.sender)
+        if not _HOME.fullmatch(self.home):
+            raise BadName(
+                f"home {self.home!r}: with a server it is the identity of the home, which `honeybadger-host "
+                f"cluster status` prints on its machines"
+            )
         try:
-            checked_name("group", self.group)
-            checked_name("sender", self.sender)
-            if not _HOME.fullmatch(self.home):
-                raise BadName(
-                    f"home {self.home!r}: with a server it is the identity of the home, which `honeybadger-host "
-                    f"cluster status` prints on its machines"
-                )
             key = credentials_of(self.credentials) if self.credentials else {}
-        except BadName as error:
-            raise NoMailbox(str(error)) from None
         except (OSError, ValueError) as error:
             raise NoMailbox(f"credentials {self.credentials} cannot be used: {error}") from None
         # Replies come there, before a dot and an unguessable part: only this sender may read them.

@@ -39,7 +39,7 @@ from honeybadger_agent.errors import (
     RequestFailed,
     Unavailable,
 )
-from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
+from honeybadger_agent.mailbox import TURNS, checked_name, checked_session, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
@@ -293,18 +293,12 @@ class Chat:
             self.screen.line(line)
 
     def choose_agent(self, name: str) -> None:
-        if name and not NAME.fullmatch(name):
-            self._failed("An agent's name has letters, digits, - and _.", 2)
-            return
-        self.agent = name or None
+        self.agent = checked_name("agent", name) if name else None
         self._told(f"From now on the agent {name} answers." if name else "The host chooses who answers.")
 
     def choose_session(self, name: str) -> None:
-        if name and not SESSION.fullmatch(name):
-            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -, not only dots.", 2)
-            return
         if name:
-            self.client.session = name
+            self.client.session = checked_session(name)
         self._told(f"Session {self.client.session}.")
 
     def new(self, name: str) -> None:

@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from honeybadger_agent.mailbox import BadName
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.log import log
 from honeybadger_host.web import (
@@ -104,7 +105,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
             *(Route(path, posted(change), methods=["POST"]) for path, change in _CHANGES.items()),
         ],
         exception_handlers=dict.fromkeys(
-            (HTTPException, RequestFailed, HostDown, NoAnswer, HostError, Exception), _failed
+            (HTTPException, RequestFailed, BadName, HostDown, NoAnswer, HostError, Exception), _failed
         ),
     )
     app.state.home = home
@@ -122,6 +123,8 @@ def _failed(request: Request, error: Exception) -> Response:
         case RequestFailed():
             status, told = _STATUS.get(error.code, 502), str(error).replace("payload.", "")
             what = _TITLES.get(error.code, "The host refused it")
+        case BadName():
+            status, what, told = 422, "The host refused it", str(error)
         case HostDown():
             status, what = 503, "The host is down"
             told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."

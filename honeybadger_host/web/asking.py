@@ -116,10 +116,3 @@ class Home:
     def agents(self) -> list[str]:
         """Return the agents in the host's last status."""
         return [str(name) for name in self.status().get("agents", {}).get("known", [])]
-
-
-def session_named(name: str) -> str:
-    """Return a session's name that somebody typed. Raises Invalid."""
-    if not SESSION.fullmatch(name):
-        raise Invalid(f"session {name[:40]!r}: 1-100 characters of A-Z a-z 0-9 . _ : -")
-    return name

@@ -10,10 +10,11 @@ from typing import Final
 import orjson
 from starlette.responses import Response
 
+from honeybadger_agent.mailbox import checked_session
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
 from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.web.asking import NotFound, RequestFailed, made, session_named
+from honeybadger_host.web.asking import NotFound, RequestFailed, made
 from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import Visit, checked_number, go
 from honeybadger_host.web.looking_back import newest_seq
@@ -24,7 +25,7 @@ _SCOPES: Final = ("all", "entries", "turns", "notes")
 
 
 def context(visit: Visit) -> Response:
-    session = session_named(visit.member("session", 100) or "main")
+    session = checked_session(visit.member("session", 100) or "main")
     asked = {"agent": visit.member("agent", 64), "message": visit.member("message", 8000)}
     wanted = {"session": session, **asked, "as_of": visit.member("as_of")}
     now = visit.read(made(PreviewContext, **asked), session=session)
@@ -79,7 +80,7 @@ def _command(group: str, wanted: Mapping[str, str | None]) -> str:
 
 def why(visit: Visit) -> Response:
     """Redirect to the context that an answer was given from."""
-    session = session_named(visit.member("session", 100) or "main")
+    session = checked_session(visit.member("session", 100) or "main")
     turn = checked_number(visit.query.get("turn", ""), "turn")
     said = read_turn(visit.home.journal, turns_file(visit.group, session), str(turn))
     served = None if said is None else said.get("context")

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from honeybadger_agent.exchange import StreamTail
-from honeybadger_agent.mailbox import TURNS, Mailbox, checked_id
+from honeybadger_agent.mailbox import TURNS, Mailbox, checked_id, checked_session
 from honeybadger_agent.wire import (
     Chat,
     GetHistory,
@@ -26,7 +26,7 @@ from honeybadger_agent.wire import (
     parse_members,
     parse_request,
 )
-from honeybadger_host.web.asking import Invalid, made, session_named
+from honeybadger_host.web.asking import made
 from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
 from honeybadger_host.web.rendering import href, shown_markdown
 from honeybadger_host.web.timeline import event, stream
@@ -35,7 +35,7 @@ _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being writt
 
 
 def talk(visit: Visit) -> Response:
-    session, turn = session_named(visit.member("session", 100) or "main"), visit.member("turn", 100)
+    session, turn = checked_session(visit.member("session", 100) or "main"), visit.member("turn", 100)
     # The state first: the history that is read after it has every answered turn.
     sent = _Sent("none") if turn is None else _look_at(visit, turn)
     history = visit.read(made(GetHistory, 0, PER_PAGE), session=session)
@@ -76,7 +76,7 @@ class _Sent:
 
 def _look_at(visit: Visit, turn: str) -> _Sent:
     mailbox = visit.home.mailbox(visit.group)
-    data = mailbox.waiting(_checked(turn), TURNS)  # before the reply: it is removed after the reply is written
+    data = mailbox.waiting(checked_id(turn), TURNS)  # before the reply: it is removed after the reply is written
     reply = _reply(mailbox, turn)
     if reply is not None:
         return _Sent("done") if reply.error is None else _Sent("failed", reply.error.message)
@@ -90,15 +90,8 @@ def _chat_in(data: bytes, turn: str) -> Chat | None:
     return None
 
 
-def _checked(turn: str) -> str:
-    try:
-        return checked_id(turn)
-    except ValueError as error:
-        raise Invalid(str(error)) from None
-
-
 def said(visit: Visit, form: dict[str, str]) -> Response:
-    session, agent = session_named(form.get("session", "main")), form.get("agent") or None
+    session, agent = checked_session(form.get("session", "main")), form.get("agent") or None
     asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
     turn = visit.home.say(visit.group, asked, session=session)
     return go(href("g", visit.group, "talk", session=session, agent=agent, turn=turn))
@@ -106,7 +99,7 @@ def said(visit: Visit, form: dict[str, str]) -> Response:
 
 def answer(visit: Visit) -> Response:
     """Stream the answer to a message while it is written."""
-    turn = _checked(visit.member("turn", 100) or "")
+    turn = checked_id(visit.member("turn", 100) or "")
     return stream(_written(visit.home.mailbox(visit.group), turn))
 
 
@@ -133,13 +126,13 @@ async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
 
 
 def stopped(visit: Visit, form: dict[str, str]) -> Response:
-    session, turn = session_named(form.get("session", "main")), form.get("turn", "")
+    session, turn = checked_session(form.get("session", "main")), form.get("turn", "")
     visit.ask(made(StopTurn, turn=turn), session=session)
     return go("/" if form.get("from") == "home" else href("g", visit.group, "talk", session=session, turn=turn))
 
 
 def told(visit: Visit, form: dict[str, str]) -> Response:
-    session, turn = session_named(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
+    session, turn = checked_session(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
     asked = made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn)
     visit.ask(asked, session=session)
     return go(href("g", visit.group, "talk", session=session, done="feedback"))

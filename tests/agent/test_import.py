@@ -45,12 +45,7 @@ def test_the_package_imports_where_the_host_is_not_installed() -> None:
 @pytest.mark.parametrize("name", ["honeybadger_agent.mailbox", "honeybadger_agent.errors"])
 def test_mailbox_and_errors_need_nothing_but_the_standard_library(name: str) -> None:
     """Whoever speaks the protocol without our models can still take names and publishing from here."""
-    file = name.rpartition(".")[2]
-    run(
-        "import sys, runpy\n"
-        "sys.modules.update(dict.fromkeys(['pydantic', 'orjson', 'honeybadger_agent']))\n"
-        f"runpy.run_path({honeybadger_agent.__path__[0]!r} + '/{file}.py')\n"
-    )
+    run(f"import sys; sys.modules.update(dict.fromkeys(['pydantic', 'orjson'])); import {name}")
 
 
 def test_the_hook_program_starts_without_pydantic_and_orjson() -> None:

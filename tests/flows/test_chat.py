@@ -127,7 +127,7 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     terminal.say("/help", "/session NAME")
     terminal.say("/serach bees", "There is no /serach; /search?")
     terminal.say("/session holidays", "Session holidays.")
-    terminal.say("/session no good", "A session's name has")
+    terminal.say("/session no good", "session 'no good' is not a name: ")
     terminal.say("//etc is a folder", "Hello to you.")
     terminal.say("/bad Don't greet me, answer", "Recorded for turn 2.")
     terminal.say("/good", "Recorded for turn 2.", times=2)
