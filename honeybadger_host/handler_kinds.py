@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeAlias
 from typing_extensions import TypeVar
 
 from honeybadger_host.journal.changes import Change
-from honeybadger_host.memory.served import Served
+from honeybadger_host.memory.injection_ledger import Served
 
 PayloadT = TypeVar("PayloadT", default=Any)
 

@@ -22,11 +22,10 @@ from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.journal.edits import is_edit
 from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.memory.edited_notes import edited_notes, with_typed
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger, ServedContext
 from honeybadger_host.memory.markdown.group_files import text_of
 from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
-from honeybadger_host.memory.served import ServedContext
 from honeybadger_host.text.time_stamps import time_stamp
 
 _NONE_SERVED: Final = (

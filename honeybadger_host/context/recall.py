@@ -16,11 +16,10 @@ from honeybadger_host.context.recollections import Recollection, State, shortene
 from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.log import log
-from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.injection_ledger import Injection, InjectionLedger
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import EditedBy
-from honeybadger_host.memory.served import Injection
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of

@@ -13,7 +13,7 @@ from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, Question, result_of
 from honeybadger_host.handler_kinds import Answer, Asked
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.memory.served import Served
+from honeybadger_host.memory.injection_ledger import Served
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import to_milliseconds
 

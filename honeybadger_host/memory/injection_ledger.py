@@ -1,6 +1,7 @@
 """The contexts that models were shown, and the entries and turns recalled in them.
 
-An entry that the model can still see is not recalled again, and `why` shows the context of an answer (`served`).
+An entry that the model can still see is not recalled again, and `why` shows the context of an answer byte for byte. The
+beginning that many contexts share is kept once, by its hash; the rest of each context by the hash of the whole.
 
 One database, written before the reply. It may be deleted at any time: then visible entries are recalled once more, and
 earlier contexts are unknown. A kill loses nothing, a power cut the newest seconds; a damaged database is replaced by an
@@ -14,18 +15,22 @@ import os
 import sqlite3
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.files.safe_files import FILE_MODE, connect_to_read, make_folders
+from honeybadger_host.journal.edits import digest_of
 from honeybadger_host.log import log
-from honeybadger_host.memory import served as contexts
-from honeybadger_host.memory.served import Injection, Served, ServedContext
 
 LEDGER_FILE: Final = "data/recalled.db"
+MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of its rows is removed
 _SCHEMA: Final = """
 DROP TABLE IF EXISTS recalled;             -- of earlier versions
 DROP TABLE IF EXISTS said;
@@ -36,7 +41,16 @@ CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index,
 );
 CREATE INDEX IF NOT EXISTS shown_turn ON shown (grp, session, turn);
 CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
+DROP TABLE IF EXISTS served;             -- of earlier versions
+DROP TABLE IF EXISTS made_with;
+CREATE TABLE IF NOT EXISTS contexts (      -- `at`: milliseconds since the epoch
+    number INTEGER PRIMARY KEY, hash TEXT NOT NULL, stable TEXT NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL,
+    sender TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 """
+_TOO_MANY: Final = "DELETE FROM {0} WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM {0})"
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 # Errors that do not mean that the file is damaged.
 _WORLD: Final = (
@@ -47,6 +61,55 @@ _WORLD: Final = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The recollections in a context.
+
+    Args:
+        entries: ids of the entries recalled.
+        turn: number of the turn they were recalled for.
+        said: (id, number in the index) of each turn and note recalled.
+    """
+
+    group: str
+    session: str
+    entries: tuple[str, ...]
+    turn: int
+    said: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A context that a sender was given.
+
+    Args:
+        at: milliseconds since the epoch.
+        result: its `ContextResult`.
+        injection: the recollections in it; None: there are none.
+    """
+
+    group: str
+    session: str
+    sender: str
+    at: int
+    result: Mapping[str, Any]
+    injection: Injection | None = None
+
+
+class ServedContext(NamedTuple):
+    """A context that is kept.
+
+    Args:
+        seq: every change of the group up to it is in the context.
+        at: milliseconds since the epoch.
+    """
+
+    hash: str
+    sender: str
+    seq: int
+    at: int
 
 
 class InjectionLedger:
@@ -97,8 +160,7 @@ class InjectionLedger:
 
     def served(self, group: str, hash_: str) -> ServedContext | None:
         """Return the newest context of a group whose hash begins with `hash_`. Raises sqlite3.Error, OSError."""
-        with self._lock:
-            return contexts.newest(self._opened(), group, "substr(hash, 1, ?) = ?", len(hash_), hash_)
+        return self._newest(group, "substr(hash, 1, ?) = ?", len(hash_), hash_)
 
     def served_until(self, group: str, session: str, seq: int, at: int, sender: str | None) -> ServedContext | None:
         """Return the newest context of a session up to a moment; `sender` None: of any sender.
@@ -106,13 +168,18 @@ class InjectionLedger:
         Raises sqlite3.Error, OSError.
         """
         condition = "session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender)"
+        return self._newest(group, condition, session, seq, at, sender)
+
+    def _newest(self, group: str, condition: str, *values: object) -> ServedContext | None:
+        query = f"SELECT hash, sender, seq, at FROM contexts WHERE grp = ? AND {condition} ORDER BY number DESC LIMIT 1"  # noqa: S608  constants
         with self._lock:
-            return contexts.newest(self._opened(), group, condition, session, seq, at, sender)
+            found = self._opened().execute(query, (group, *values)).fetchone()
+        return None if found is None else ServedContext(*found)
 
     def result_of(self, hash_: str) -> dict[str, Any] | None:
         """Return the `ContextResult` with a hash, or None if it is not kept. Raises sqlite3.Error, OSError."""
         with self._lock:
-            return contexts.result_of(self._opened(), hash_)
+            return _result_in(self._opened(), hash_)
 
     def note(self, served: Served) -> None:
         """Keep the context that a model was given, and what was recalled in it."""
@@ -120,12 +187,12 @@ class InjectionLedger:
             db = self._opened()
             with _transaction(db):
                 if self._kept:
-                    contexts.keep(db, served)
+                    _keep(db, served)
                 if served.injection is not None:
                     self._inject(db, served.injection)
             # the files are an upper bound for the contexts; asking SQLite exactly takes 17 us
             file_bytes = sum(os.stat(f"{self._path}{end}").st_size for end in ("", "-wal"))
-            if file_bytes > contexts.MAX_BYTES and contexts.is_full(db):
+            if file_bytes > MAX_BYTES and _is_full(db):
                 self._prune(db)
             self._has_failed = False
 
@@ -135,8 +202,14 @@ class InjectionLedger:
             self._prune(self._opened())
 
     def _prune(self, db: sqlite3.Connection) -> None:
+        """Remove old contexts, and the oldest eighth of all rows if the database is full. Raises sqlite3.Error."""
+        oldest_at = round((self._clock() - self._kept.total_seconds()) * 1000)
         with _transaction(db):
-            contexts.prune(db, round((self._clock() - self._kept.total_seconds()) * 1000))
+            gone = db.execute("DELETE FROM contexts WHERE at < ?", (oldest_at,)).rowcount
+            if _is_full(db):
+                gone += sum(db.execute(_TOO_MANY.format(table)).rowcount for table in ("contexts", "shown"))
+            if gone:
+                _remove_texts(db)
 
     def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
         rows = [(entry, None) for entry in injection.entries] + [*injection.said]
@@ -184,7 +257,7 @@ class InjectionLedger:
             self._opened()
         try:
             with contextlib.closing(connect_to_read(self._path)) as reader:  # contexts are served meanwhile
-                for number, is_gone in contexts.doomed(reader, of_group, is_doomed):
+                for number, is_gone in _doomed(reader, of_group, is_doomed):
                     looked_at[number] = is_gone
                     time.sleep(0)
         except sqlite3.Error as error:
@@ -192,13 +265,15 @@ class InjectionLedger:
                 self._failed(error)
         with self._saying_failures():
             db = self._opened()
-            looked_at |= contexts.doomed(db, of_group, is_doomed, max(looked_at, default=0))
+            looked_at |= _doomed(db, of_group, is_doomed, max(looked_at, default=0))
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA synchronous = FULL")
             with _transaction(db):
                 db.executemany("DELETE FROM shown WHERE grp = ? AND id = ?", [(group, entry) for entry in entries])
                 db.execute("DELETE FROM shown WHERE grp = ? AND session = ?", (group, session))
-                contexts.remove(db, [number for number, is_gone in looked_at.items() if is_gone])
+                gone = [(number,) for number, is_gone in looked_at.items() if is_gone]
+                db.executemany("DELETE FROM contexts WHERE number = ?", gone)
+                _remove_texts(db)
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else a power cut brings back a WAL with removed texts
             db.execute("VACUUM")  # overwrites rows that were removed for their age, too
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -221,7 +296,7 @@ class InjectionLedger:
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
-            self._db.executescript(_SCHEMA + contexts.TABLES)
+            self._db.executescript(_SCHEMA)
             self._db.execute("INSERT OR IGNORE INTO begun VALUES (1, ?)", (self._clock(),))
         return self._db
 
@@ -250,3 +325,65 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     with db:
         yield
+
+
+def _keep(db: sqlite3.Connection, served: Served) -> None:
+    """Keep a context. Raises sqlite3.Error."""
+    result = served.result
+    hash_, stable_hash, length = result["hash"], result["stable_hash"], result["stable_characters"]
+    members = hash_, stable_hash, served.group, served.session, served.sender, result["seq"], served.at
+    insert = "INSERT INTO contexts (hash, stable, grp, session, sender, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    db.execute(insert, members)
+    _keep_text(db, "stable", stable_hash, lambda: result["system"][:length].encode())
+    _keep_text(db, "rest", hash_, lambda: orjson.dumps({**result, "system": result["system"][length:]}))
+
+
+def _keep_text(db: sqlite3.Connection, table: str, hash_: str, text: Callable[[], bytes]) -> None:
+    """Keep a text in one of the two tables, unless it is there."""
+    if db.execute(f"SELECT 1 FROM {table} WHERE hash = ?", (hash_,)).fetchone() is None:  # noqa: S608  one of two names
+        db.execute(f"INSERT INTO {table} VALUES (?, ?)", (hash_, zlib.compress(text(), 1)))  # noqa: S608  one of two names
+
+
+def _is_full(db: sqlite3.Connection) -> bool:
+    """Return whether the contexts take more than `MAX_BYTES`. Raises sqlite3.Error."""
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    (free,) = db.execute("PRAGMA freelist_count").fetchone()
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    return bool((pages - free) * size > MAX_BYTES)
+
+
+def _result_in(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:
+    """Return the `ContextResult` with a hash, or None if it is not kept, or damaged. Raises sqlite3.Error."""
+    try:
+        (packed,) = db.execute("SELECT packed FROM rest WHERE hash = ?", (hash_,)).fetchone() or (b"",)
+        result: dict[str, Any] = orjson.loads(zlib.decompress(packed))
+        query = "SELECT packed FROM stable WHERE hash = ?"
+        (packed,) = db.execute(query, (result["stable_hash"],)).fetchone() or (b"",)
+        system = zlib.decompress(packed) + result["system"].encode()
+    except (zlib.error, ValueError, KeyError):
+        return None
+    return None if digest_of(system).hex() != hash_ else {**result, "system": system.decode()}
+
+
+def _doomed(
+    db: sqlite3.Connection, group: str | None, is_doomed: Callable[[Mapping[str, Any], str, str], bool], after: int = 0
+) -> Iterator[tuple[int, bool]]:
+    """Yield the number of each context, and whether to remove it. Raises sqlite3.Error.
+
+    Args:
+        group: only contexts of this group; None: of all.
+        is_doomed: (`ContextResult`, session, sender) -> whether to remove it; damaged contexts always are.
+        after: only contexts with a higher number.
+    """
+    query = (
+        "SELECT number, hash, session, sender FROM contexts WHERE grp = coalesce(?, grp) AND number > ? ORDER BY number"
+    )
+    for number, hash_, session, sender in db.execute(query, (group, after)):
+        result = _result_in(db, hash_)
+        yield number, result is None or is_doomed(result, session, sender)
+
+
+def _remove_texts(db: sqlite3.Connection) -> None:
+    """Remove texts that no context has."""
+    db.execute("DELETE FROM rest WHERE hash NOT IN (SELECT hash FROM contexts)")
+    db.execute("DELETE FROM stable WHERE hash NOT IN (SELECT stable FROM contexts)")

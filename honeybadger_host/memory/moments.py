@@ -13,8 +13,7 @@ from honeybadger_host.files.home import CLOCK_GRACE_SECONDS
 from honeybadger_host.journal.reader import read_seq_at, read_time_after, read_time_of
 from honeybadger_host.journal.schema import LAST_SEQ
 from honeybadger_host.journal.transfer import last_of
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.memory.served import ServedContext
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger, ServedContext
 from honeybadger_host.text.time_stamps import read_moment
 
 _HASH: Final = re.compile(r"[0-9a-f]{12,32}")

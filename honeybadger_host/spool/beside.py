@@ -17,7 +17,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.log import log
-from honeybadger_host.memory.served import Served
+from honeybadger_host.memory.injection_ledger import Served
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.inbox import Inbox, turns_queue
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS

@@ -35,7 +35,7 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, TurnHandler, Wa
 from honeybadger_host.journal.changes import Change, UnitOfWork
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.log import log
-from honeybadger_host.memory.served import Served
+from honeybadger_host.memory.injection_ledger import Served
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.batch_writer import BatchWriter

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.memory import served
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.memory.served import Injection, Served
+from honeybadger_host.memory import injection_ledger
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, Injection, InjectionLedger, Served
 from tests.host.indexes import ledger_of
 
 
@@ -46,7 +45,7 @@ def test_the_ledger_survives_a_restart(ledger: InjectionLedger, tmp_path: Path) 
 def test_the_oldest_are_forgotten_when_there_are_too_many(
     ledger: InjectionLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(injection_ledger, "MAX_BYTES", 100_000)
     for number in range(2000):
         ledger.note(injection(f"s{number}", "a"))
     are_known = [bool(seen(ledger, f"s{number}")) for number in range(2000)]

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.journal.edits import digest_of
-from honeybadger_host.memory import served as served_contexts
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
-from honeybadger_host.memory.served import Served
+from honeybadger_host.memory import injection_ledger
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger, Served
 
 DAY = 86_400.0
 
@@ -93,7 +92,7 @@ def test_none_is_kept_when_none_is_to_be(tmp_path: Path) -> None:
 
 
 def test_of_too_many_contexts_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_contexts, "MAX_BYTES", 200_000)
+    monkeypatch.setattr(injection_ledger, "MAX_BYTES", 200_000)
     ledger = ledger_of(tmp_path)
     told = [context(number, stable=f"{number} " + "".join(map(str, range(number, 2000)))) for number in range(100)]
     for one in told:
