@@ -22,9 +22,7 @@ from tests.hosting import HostProcess, frozen_environment
 MODULES = Path(__file__).parent / "mcp_client" / "node_modules"
 NODE = MODULES / "node" / "bin" / "node"
 PROGRAM = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-SCENARIOS = (
-    *("server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection"),
-)
+SCENARIOS = ("server-initialize", "ping", "tools-list", "resources-list", "prompts-list", "dns-rebinding-protection")
 
 pytestmark = [
     pytest.mark.skipif(not PROGRAM.is_file(), reason="it is not installed: make mcp-js"),

@@ -71,9 +71,7 @@ class Scene:
         make_home(self.home)
         for group in (GROUP, REVIEWED):
             (self.home / "groups" / group).mkdir()
-        (self.home / "groups" / GROUP / "CLAUDE.md").write_text(
-            "# Planner\n\nYou help a family that moves to Lisbon.\n"
-        )
+        (self.home / "groups" / GROUP / "CLAUDE.md").write_text("# Planner\n\nYou help a family moving to Lisbon.\n")
         call = {"name": "search_memory", "arguments": {"query": "movers"}}
         turns = [
             {"when": LONG_QUESTION, "answers": [{"text": "I look it up.", "calls": [call]}, {"text": LONG_ANSWER}]},

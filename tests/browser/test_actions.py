@@ -37,9 +37,7 @@ def test_of_two_tabs_the_second_sees_the_difference(open_tab: MakeTab, site: Sit
 def _changes(tab: Tab, group: str) -> str:
     tab.go(f"/g/{group}/timeline?kind=entry")
     told = ""
-    for address in tab.page.locator(".change-what > a").evaluate_all(
-        "all => all.map(each => each.getAttribute('href'))"
-    ):
+    for address in tab.page.locator(".change-what > a").evaluate_all("all => all.map(at => at.getAttribute('href'))"):
         tab.go(address)
         told += tab.words()
     return told
@@ -121,9 +119,7 @@ def test_a_sent_message_shows_at_once_and_stays_visible(tab: Tab, site: Site, gr
         client.append_turn("user", f"line {number}\n\nand more", sender="ann")
     tab.resize(TELEPHONE)
     tab.go(f"/g/{group}/talk?session=s2")
-    below = (
-        """at => innerHeight - document.querySelector('.composer').offsetHeight - at.getBoundingClientRect().bottom"""
-    )
+    below = "at => innerHeight - document.querySelector('.composer').offsetHeight - at.getBoundingClientRect().bottom"
 
     def is_in_view(kind: str) -> bool:
         return int(tab.page.locator(kind).last.evaluate(below)) >= -5

@@ -541,9 +541,7 @@ class Story:
         self.person.join(5)
         begun = time.time()
         try:
-            wait_for(
-                self._is_settled, what="all machines have the same journal, and the owner's files are what it says"
-            )
+            wait_for(self._is_settled, what="all machines have one journal, and the owner's files are what it says")
         except AssertionError as error:
             for machine in self.cluster.machines:
                 error.add_note(f"{machine.home.name}: {machine.position()}, {differences(machine)}")
@@ -601,9 +599,7 @@ class Story:
 
     def check_contexts(self, changes: Sequence[int]) -> None:
         """See that each machine, now alone, makes the same context and shows the same files as of earlier changes."""
-        moments = (
-            [changes[-1]] if len(changes) < _FEW else [changes[len(changes) * third // 3 - 1] for third in (1, 2, 3)]
-        )
+        moments = [changes[-1]] if len(changes) < _FEW else [changes[len(changes) * at // 3 - 1] for at in (1, 2, 3)]
         for seq in moments:
             for command in (("context", GROUPS[0]), ("show", f"{GROUPS[0]}/MEMORY.md")):
                 shown = [run_cli(*command, "--as-of", seq, home=machine.home) for machine in self.cluster.machines]
@@ -672,9 +668,7 @@ def differences(machine: Machine, *, but_people: bool = False) -> list[str]:
         path = machine.home / past.file
         held = path.read_bytes() if path.exists() else b""
         if but_people:
-            text, held = (
-                b"".join(line for line in one.splitlines(True) if _PEOPLES not in line) for one in (text, held)
-            )
+            text, held = (b"".join(row for row in one.splitlines(True) if _PEOPLES not in row) for one in (text, held))
         if held != text:
             found.append(past.file)
     return found

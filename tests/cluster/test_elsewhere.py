@@ -241,9 +241,7 @@ def test_an_unanswered_request_says_why_and_is_done_once(guarded: Guarded) -> No
     with pytest.raises(ReplyTimeout, match="a host may have taken it"):
         client.request("update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=3.0)
     a.host.send_signal(signal.SIGCONT)
-    reply = guarded.client("scout").request(
-        "update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=60
-    )
+    reply = client.request("update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=60)
     if not a.host.is_running:  # it had been still for too long, and ends
         a.own()
         reply = client.request("update_memory", {"content": "asked again"}, request_id="n1", timeout_seconds=60)

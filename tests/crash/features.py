@@ -340,9 +340,7 @@ def dream(nursery: Nursery, folder: Path) -> Work:
         assert archived == ENTRIES, f"{where}: {archived}"
         proposals = [*found_in(group / "proposals").values()]
         assert sorted(each["kind"] for each in proposals) == ["dream", *(["preferences"] if likes else [])], where
-        assert {each["state"] for one in proposals for each in one["operations"]} == {"applied"}, (
-            f"{where}: {proposals}"
-        )
+        assert {op["state"] for one in proposals for op in one["operations"]} == {"applied"}, f"{where}: {proposals}"
         mark = json.loads((home / dreamt_file("main")).read_text())
         assert mark["proposal"] in {each["id"] for each in proposals if each["kind"] == "dream"}, f"{where}: {mark}"
 

@@ -273,9 +273,7 @@ REFUSED: dict[str, list[Row]] = {
         ({"content": "\u200b \n"}, "invalid", "payload.content", "blank"),
         ({"content": "hi", "to": ["bob"]}, "not_found", None, "this group has no bob; there are: asker"),
     ],
-    "delegate_to_agent": [
-        ({"agent": "cook", "task": "x"}, "forbidden", None, "no delegates_to in config/agents/"),
-    ],
+    "delegate_to_agent": [({"agent": "cook", "task": "x"}, "forbidden", None, "no delegates_to in config/agents/")],
     "list_available_agents": [({}, "forbidden", None, "no delegates_to in config/agents/")],
     "forget": [
         ({}, "invalid", None, ""),
@@ -289,7 +287,5 @@ REFUSED: dict[str, list[Row]] = {
         ({"to": "f" * 32}, "not_found", "payload.to", ""),
     ],
     "preview_context": [({"agent": "nobody"}, "not_found", None, "there is no agent 'nobody'")],
-    "decide_proposal": [
-        ({"proposal": "nobody", "decision": "accept"}, "not_found", "payload.proposal", "no proposal nobody"),
-    ],
+    "decide_proposal": [({"proposal": "nobody", "decision": "accept"}, "not_found", "payload.proposal", "no proposal")],
 }

@@ -99,9 +99,7 @@ def test_only_routers_are_offered_delegation(make_host: HostFactory, home: Path)
             with pytest.raises(Forbidden, match="no delegates_to in config/agents/"):
                 refused()
     result = SyncClient(home, "main", "user", timeout_seconds=PATIENCE).chat("hi", agent="cook")
-    assert [(tool.ok, tool.summary[:40]) for tool in result.tools] == [
-        (False, "invalid: there is no tool 'delegate_to_a"[:40])
-    ]
+    assert [(one.ok, one.summary[:40]) for one in result.tools] == [(False, "invalid: there is no tool 'delegate_to_a")]
 
 
 def test_circles_long_chains_and_unknown_agents_are_refused(make_host: HostFactory, home: Path) -> None:

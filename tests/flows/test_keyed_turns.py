@@ -125,9 +125,7 @@ def test_withdrawn_turns_are_only_in_the_log(served: HostProcess, asker: RawSend
             served.kill()
             served.start()
     whole = agent.get_turns(whole=True).turns
-    assert [(turn.content, turn.withdrawn) for turn in whole] == list(
-        zip(SAID, [False, False, True, True], strict=True)
-    )
+    assert [(one.content, one.withdrawn) for one in whole] == list(zip(SAID, [False, False, True, True], strict=True))
     lines = (home / f"data/sessions/{group}/main.jsonl").read_bytes().splitlines()
     assert [orjson.loads(line)["content"] for line in lines[:4]] == SAID
     assert orjson.loads(lines[4])["withdrawn"] == [[3, 4]]

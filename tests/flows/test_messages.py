@@ -154,9 +154,8 @@ def test_the_command_prints_messages_and_follows(make_host: HostFactory, home: P
     as_json = json.loads(run_agent("messages", "--after", "0", "--limit", "1", "--json", home=home).stdout)
     assert as_json["content"] == "first\nline two"
 
-    with Terminal(
-        [*AGENT, "--home", str(home), "--timeout", "1", "messages", "--limit", "1", "--follow"], tmp_path
-    ) as shell:
+    following = [*AGENT, "--home", str(home), "--timeout", "1", "messages", "--limit", "1", "--follow"]
+    with Terminal(following, tmp_path) as shell:
         shell.wait_for("  second")
         ann.send_message("third")
         shell.wait_for("  third")

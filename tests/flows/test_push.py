@@ -192,9 +192,7 @@ def test_an_unaccepted_message_is_resent_in_order(
     receiver.does = lambda number: "200"
     wait_for(lambda: receiver.texts[-1] == "two", what="the second message")
     assert receiver.texts == sorted(receiver.texts)  # "one" again and again, then "two", perhaps twice
-    keys = {
-        (text, headers["Idempotency-Key"]) for text, (headers, _) in zip(receiver.texts, receiver.got, strict=False)
-    }
+    keys = {(text, sent["Idempotency-Key"]) for text, (sent, _) in zip(receiver.texts, receiver.got, strict=False)}
     assert [text for text, _ in sorted(keys)] == ["one", "two"]
     wait_for(lambda: status(home)[0]["failed"] is None, what="no failure any more")
     host.wait_for_event("push.recovered")

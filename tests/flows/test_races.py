@@ -60,7 +60,7 @@ def racing(racer: Path, way: str, sender: RawSender, foreign: Path, names: int) 
             process.kill()
 
 
-def _read_all_the_time(
+def _read_often(
     sender: RawSender, read: Callable[[int], bytes], is_over: Callable[[bytes], bool], *to_meet: str
 ) -> Counter[str]:
     """Read `x0.json` often, until the time is over and all was met that there is, or until `is_over` says so of what
@@ -98,9 +98,7 @@ def test_under_races_only_the_senders_own_file_is_read(home: Path, racer: Path, 
     other = {"link": "a link", "fifo": "a FIFO", "hard": "nothing", "unlink": "nothing"}[way]
     own = "gone" if way == "unlink" else "its own"
     with racing(racer, way, mallory, secret, 1):
-        met = _read_all_the_time(
-            mallory, lambda fd: read_incoming(fd, "x0.json", 4096).data, lambda _: False, other, own
-        )
+        met = _read_often(mallory, lambda fd: read_incoming(fd, "x0.json", 4096).data, lambda _: False, other, own)
     assert met["foreign"] == 0, met
 
 
@@ -157,7 +155,7 @@ def test_the_racer_wins_where_one_look_is_left_out(
     monkeypatch.setattr(sys.modules[__name__], "_SECONDS", 100.0)
     mallory = RawSender(home, "main", "mallory").make()
     with racing(racer, way, mallory, secret, 1):
-        met = _read_all_the_time(mallory, read, lambda data: data.startswith(SECRET[:20]))
+        met = _read_often(mallory, read, lambda data: data.startswith(SECRET[:20]))
     assert met["foreign"] == 1, met
 
 

@@ -25,6 +25,7 @@ GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 3
 QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 FAILS = {"when": "break", "answers": [{"fails": "overloaded"}]}
+EVERY_SECOND: Mapping[str, Any] = {"schedule_type": "interval", "interval_seconds": 1}
 MODEL = (GREET, QUIET, HELLO, FAILS)
 
 
@@ -35,7 +36,7 @@ def said(home: Path, session: str = "main", group: str = "main") -> list[str]:
 
 def schedule(sender: RawSender, stem: str, **members: Any) -> str:
     """Schedule a task, every second unless `members` say otherwise; return its id."""
-    every = {"schedule_type": "interval", "interval_seconds": 1} if "schedule_type" not in members else {}
+    every = EVERY_SECOND if "schedule_type" not in members else {}
     made = sender.do(stem, "schedule_task", **{"name": stem, "description": "greet", **every, **members})
     return str(made["id"])
 
@@ -47,9 +48,7 @@ def listed(sender: RawSender, stem: str) -> list[dict[str, Any]]:
 
 def put(home: Path, task: str, group: str = "main", **members: Any) -> Path:
     """Write a task's file as a person does, due every second unless `members` say otherwise."""
-    return put_task(
-        home, task, group, **{"description": "greet", "schedule_type": "interval", "interval_seconds": 1, **members}
-    )
+    return put_task(home, task, group, **{"description": "greet", **EVERY_SECOND, **members})
 
 
 def wait_until_doctor_says(home: Path, fault: str) -> None:
@@ -105,9 +104,7 @@ def test_a_task_runs_on_time_in_the_groups_conversation(served: HostProcess, tas
     assert row["tokens"] == 34 * row["runs"]
     assert said(home, group=group)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
     told = tasker.do("m", "get_messages", after=0)["messages"]
-    assert [(message["sender"], message["content"]) for message in told] == [("assistant", "Good morning")] * row[
-        "runs"
-    ]
+    assert [(one["sender"], one["content"]) for one in told] == [("assistant", "Good morning")] * row["runs"]
     runs = [datetime.fromisoformat(record["run"]) for record in records(home, "done", group)]
     after = [(later - runs[0]).total_seconds() for later in runs]
     assert after == sorted({*map(round, after)})  # they do not drift; a busy machine may miss one
@@ -212,9 +209,7 @@ def test_a_persons_file_is_a_task_or_reported(served: HostProcess, tasker: RawSe
     put(home, "broken", group, paused=True)
     wait_for(lambda: [record for record in records(home, "paused", group) if record["task"] == "broken"])
     done = Counter(record["task"] for record in records(home, "done", group))
-    wait_for(
-        lambda: Counter(record["task"] for record in records(home, "done", group))["by-hand"] > done["by-hand"] + 2
-    )
+    wait_for(lambda: Counter(one["task"] for one in records(home, "done", group))["by-hand"] > done["by-hand"] + 2)
     assert Counter(record["task"] for record in records(home, "done", group))["broken"] <= done["broken"] + 1
     assert len(refused_of(served, group)) == 1
     broken.unlink()
@@ -454,9 +449,7 @@ def test_many_due_tasks_do_not_delay_people(make_host: HostFactory, home: Path, 
     assert stranger.reply("a1")["ok"]
     answered_at = (stranger.replies / "a1.json").stat().st_mtime
     wait_for(lambda: all(len(records(home, "done", group=group)) == 2 for group in groups))
-    ended_at = [
-        datetime.fromisoformat(record["at"]) for group in groups for record in records(home, "done", group=group)
-    ]
+    ended_at = [datetime.fromisoformat(one["at"]) for group in groups for one in records(home, "done", group=group)]
     assert max(ended_at).timestamp() > answered_at, "the message waited for the tasks"
     assert all(len(said(home, group=group)) == 4 for group in groups)
 

@@ -172,9 +172,7 @@ def test_an_unknown_flag_suggests_the_nearest(folder: Path, name: str, near: str
 
 def test_a_wrong_value_names_setting_file_and_value(folder: Path) -> None:
     path = write(folder, "[ipc]\nsweep_seconds = 0\n")
-    assert refused(folder) == (
-        f"setting ipc.sweep_seconds ({path}) is 0: Input should be greater than or equal to 0.01"
-    )
+    assert refused(folder) == f"setting ipc.sweep_seconds ({path}) is 0: Input should be greater than or equal to 0.01"
 
 
 @pytest.mark.parametrize("value", ["nan", "1e400"])

@@ -132,9 +132,7 @@ def test_imports_go_down_only(edges: dict[str, set[str]]) -> None:
 def test_only_entry_points_know_the_command_line(edges: dict[str, set[str]]) -> None:
     cli = f"{HOST}.cli"
     outside = {module: others for module, others in edges.items() if module != cli and not module.startswith(f"{cli}.")}
-    who_knows = {
-        module for module, others in outside.items() if any(o == cli or o.startswith(f"{cli}.") for o in others)
-    }
+    who_knows = {module for module, used in outside.items() if any(o == cli or o.startswith(f"{cli}.") for o in used)}
     assert who_knows <= {f"{HOST}.__main__"}
     assert not {module for module, others in outside.items() if f"{HOST}.daemon" in others}
 

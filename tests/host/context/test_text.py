@@ -277,9 +277,7 @@ def test_only_uncut_parts_exceed_the_budget(given_parts: Parts, budget_tokens: i
 @given(any_parts, st.integers(0, 3000))
 def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens)
-    shown = [
-        section for section in sections(context) if section.title.startswith("## ") or section.title == "Working memory"
-    ]
+    shown = [one for one in sections(context) if one.title.startswith("## ") or one.title == "Working memory"]
     assert len(shown) == 6 + (given_parts.working is not None)
     for section in shown:
         is_in = section.state in ("whole", "cut")

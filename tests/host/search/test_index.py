@@ -143,9 +143,7 @@ def test_a_malformed_file_leaves_others_searchable(world: World) -> None:
     with capture_logs() as logs:
         world.put("groups/main/memory/general/bad.json", b'{"content": "badger", ')
         assert world.find("badger") == ["good"]
-    assert [line["file"] for line in logs if line["event"] == "index.refused"] == [
-        "groups/main/memory/general/bad.json"
-    ]
+    assert [row["file"] for row in logs if row["event"] == "index.refused"] == ["groups/main/memory/general/bad.json"]
     world.entry("bad", "badger, mended")
     assert world.find("badger") == ["bad", "good"]
 

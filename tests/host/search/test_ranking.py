@@ -57,9 +57,7 @@ def test_filters_apply_before_the_ranking() -> None:
 
 
 def test_equal_scores_stand_newest_first_then_by_number() -> None:
-    same = [
-        entry(number, "tea", when=when) for number, when in ((1, "2026-01-02"), (2, "2026-01-03"), (3, "2026-01-03"))
-    ]
+    same = [entry(n, "tea", when=when) for n, when in ((1, "2026-01-02"), (2, "2026-01-03"), (3, "2026-01-03"))]
     assert found(corpus_of(*same), "tea") == [3, 2, 1]
     assert [hit.number for hit in search(corpus_of(*same), "tea", now=NOW, limit=2)] == [3, 2]
 
@@ -75,9 +73,7 @@ def test_a_hit_says_what_it_earned_from_what() -> None:
 
 
 def test_the_floor_keeps_out_what_shares_only_common_words() -> None:
-    corpus = corpus_of(
-        *(entry(number, f"the project word{number}") for number in range(1, 30)), entry(50, "Redis cache")
-    )
+    corpus = corpus_of(*(entry(n, f"the project word{n}") for n in range(1, 30)), entry(50, "Redis cache"))
     hits = {hit.number: objection(hit) for hit in search(corpus, "the project's redis", now=NOW, limit=50)}
     assert hits[50] is None
     assert hits[1] == "shares only common words (project)"
