@@ -155,14 +155,16 @@ class BegunSave(NamedTuple):
     after: bytes
 
     def is_continued_by(self, text: bytes, newest: bytes, now: float) -> bool:
-        """Return whether `text` continues this save.
+        """Return whether `text` continues this save: it goes on with units of the base that the save lacks.
 
         It does not if it has anything that the newest version added: then its author read the file again.
         """
         if now - self.at >= MAX_SAVE_SECONDS or len(text) <= len(self.text) or not text.startswith(self.text):
             return False
-        saved, *others = (Counter(filter(bytes.strip, units_of(one))) for one in (self.text, text, newest))
-        return not (others[0] - saved) & (others[1] - saved)
+        texts = (self.text, text, newest, self.base)
+        saved, whole, known, base = (Counter(filter(bytes.strip, units_of(one))) for one in texts)
+        rest = whole - saved
+        return bool(rest & (base - saved)) and not rest & (known - saved)
 
 
 class Found(NamedTuple):

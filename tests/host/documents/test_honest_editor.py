@@ -169,6 +169,16 @@ def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
     assert said[0] == said[1]
 
 
+def test_a_note_reworded_soon_after_another_save_is_one(world: World) -> None:
+    world.add("likes tea")
+    world.look(seconds=60)
+    for old, new in ((b"likes tea", b"loves tea"), (b"likes cake", b"loves cake")):
+        world.save(world.text.replace(old, new))
+        world.look()
+        world.add("likes cake")
+    assert world.text == note("loves tea") + note("loves cake") + note("likes cake")
+
+
 def test_a_text_that_a_person_rewrites_is_theirs(world: World) -> None:
     for text in (b"# Keeper\nFor all.\n", b"# Keeper\nFor all of us.\nAnd kindly.\n", b"# Keeper\nFor us.\n"):
         world.save(text)
