@@ -99,8 +99,10 @@ def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Found:
     if row.kind in MARKED:
         return mark_to_undo(deps, row)
     if row.kind in NOTES:
-        files.load(row.file)
+        held = files.load(row.file) or b""
         files.load(archive_of(row))
+        if row.kind == NOTE and not _stands(row.data, held):
+            _refuse_reworded(journal, row, held)
         return row, removal_of(journal, row) if row.kind == NOTE_REMOVED else None
     rows = [row] if row.kind in OF_EDITS else _with_entry(row, read_request(journal, row))
     for each in rows:
@@ -252,6 +254,27 @@ def _undone_notes(
     if row.kind == NOTE:
         return [(Added.of("note", asked.group, row.data), "restored")]
     raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
+
+
+def _refuse_reworded(journal: Path, row: Row, held: bytes) -> None:
+    """Raise Refusal if a note has other words now: it would be added next to them.
+
+    Args:
+        row: the change that appended the note.
+        held: the content of MEMORY.md.
+    """
+    heading, *words = [line for line in lines_of(row.data) if line.strip()]
+    there = {*lines_of(held)}
+    edits = [one for one in read_past(journal, row.file).rows if is_edit(one) or one.kind == NOTE_EDITED]
+    for edit in edits:
+        for hunk in edit_of(edit).hunks or ():
+            is_of_note = not {*words}.isdisjoint(hunk.removed)
+            if edit.kind != NOTE_EDITED and heading in hunk.removed:
+                is_of_note = False  # a person deleted it, and wrote something else there
+            typed = {line for line in hunk.added if line.strip()}
+            if edit.seq > row.seq and is_of_note and typed and typed <= there:
+                why = f"the note of change {row.seq} was reworded by change {edit.seq} of {edit.sender}"
+                raise _conflict(f"{why}: undo that first")
 
 
 def _stands(note: bytes, held: bytes | None) -> bool:

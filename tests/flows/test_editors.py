@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from tests.commands import cli_error, cli_text
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, RawSender, arguments_of, request, run_cli, wait_for
-from tests.people import grow_old, save, settle
+from tests.people import grow_old, looking, newest_edit, save, settle
 
 # For a command that is its own host.
 _QUICKLY = arguments_of({"documents.saves.DELETED_SECONDS": AT_ONCE["documents.saves.DELETED_SECONDS"]})[0]
@@ -89,6 +89,26 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
 
 def notes_of(text: str) -> list[str]:
     return [f"\n## {part}" for part in text.split("\n## ")[1:]]
+
+
+def test_a_reworded_note_is_not_added_again_by_undo(make_host: HostFactory, stranger: RawSender) -> None:
+    home = looking(make_host(AT_ONCE)).home
+    for number, word in enumerate(("tea", "cake"), 1):
+        seq = stranger.ask(word, request(word, content=f"Prefers {word}"))["seq"]
+        settle(home)
+        stranger.memory.write_text(stranger.memory_text().replace(f"Prefers {word}", f"Loves {word}"))
+        edit = newest_edit(home, "MEMORY.md", number)
+    whole = stranger.memory_text()
+    told = f"the note of change {seq} was reworded by change {edit.seq} of human: undo that first"
+    assert told in cli_error("undo", seq, home=home)
+    assert stranger.memory_text() == whole
+    stranger.memory.write_text(whole.replace("- Loves cake\n", ""))
+    newest_edit(home, "MEMORY.md", 3)
+    assert "adds the note of" in cli_text("undo", seq, home=home)
+    assert "Prefers cake" in stranger.memory_text()
+    (cake,) = [row for row in cli_json("notes", "list", "main", home=home) if row["text"] == "Prefers cake"]
+    cli_text("notes", "edit", "main", cake["id"], "--text", "Prefers pie", home=home)
+    assert " of operator: undo that first" in cli_error("undo", seq, home=home)
 
 
 def test_undoing_a_note_twice_at_once_restores_it_once(make_host: HostFactory, stranger: RawSender) -> None:
