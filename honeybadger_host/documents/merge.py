@@ -246,22 +246,23 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], saved: bytes) -> bytes:
+def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: bytes, saved: bytes) -> bytes:
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
-    one of `candidates`, then the one that has the fewest values that the save lacks, then the first.
+    one of `candidates`, then the one whose merge takes the fewest values out of the newest version, then the first.
 
     Args:
         earlier: further candidates, from before the file was removed the last time.
     """
     mine = values_in(saved)
+    gone = values_in(newest) - mine
     values = {one: values_in(one) for one in (*candidates, *earlier) if object_in(one) is not None}
     read = mine & reduce(or_, values.values(), Counter())
 
     def distance(candidate: bytes) -> tuple[int, bool, int]:
         was = values[candidate]
-        return (read - was).total(), candidate not in candidates, (was - mine).total()
+        return (read - was).total(), candidate not in candidates, (was & gone).total()
 
     return min(values, key=distance, default=b"")
 

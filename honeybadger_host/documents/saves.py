@@ -414,6 +414,6 @@ def _base_of(
         since = [version.text for version in versions if version.end > removed]
         since += [one.text for one in recent if not 0 < one.at < removed_at]
         earlier = [*(version.text for version in versions), *(one.text for one in recent)]
-        return nearest_json(since, earlier, text)
+        return nearest_json(since, earlier, newest, text)
     saved = Saved(text, newest)
     return saved.nearest(saved.candidates(versions, events, recent, undone_since))

@@ -124,3 +124,12 @@ def test_a_blank_line_is_no_anchor_between_changed_notes() -> None:
     base = b"\n## One\n- a\n\n## Two\n- b\n- typed\n"
     newest = b"\n## One\n- a\n- typed\n\n## Three\n- c\n"
     assert merge_lines(base, newest, base.replace(b"- typed\n", b"")) == newest.replace(b"- typed\n", b"")
+
+
+def test_a_member_that_another_person_wrote_stays(world: World) -> None:
+    write(world, dumped(a=1, tags=["t"]))
+    world.look(ENTRY)
+    for text in (dumped(a=1, tags=[], b=2), dumped(tags=[])):
+        world.save(text, file=ENTRY)
+        world.look(ENTRY)
+    assert orjson.loads(world.read(ENTRY)) == {"tags": [], "b": 2}
