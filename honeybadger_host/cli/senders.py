@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from honeybadger_agent.mailbox import NAME, OPERATOR
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, print_json, tell
 from honeybadger_host.files.home import check_home
@@ -71,7 +72,9 @@ def sender_list(home: Home, as_json: AsJson = False) -> None:
     from honeybadger_host.spool.senders import load_senders
 
     known = load_senders(home)
-    found = {(path.parent.name, path.name) for path in (home / "data" / "ipc").glob("*/*") if path.is_dir()}
+    folders = [path for path in (home / "data" / "ipc").glob("*/*") if path.is_dir()]
+    named = [path.parts[-2:] for path in folders if all(map(NAME.fullmatch, path.parts[-2:]))]
+    found = {(group, sender) for group, sender in named}
     rows = [
         {
             "group": group,
@@ -86,7 +89,7 @@ def sender_list(home: Home, as_json: AsJson = False) -> None:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    mode = "closed mode serves it" if row["known"] else "open mode only"
+    mode = "closed mode serves it" if row["known"] or row["sender"] == OPERATOR else "open mode only"
     folder = "" if row["has_folder"] else ", no folder"
     return f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {mode}{folder}"
 

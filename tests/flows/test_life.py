@@ -299,6 +299,10 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
 def test_a_damaged_senders_list_keeps_the_old_one(make_host: HostFactory, home: Path) -> None:
     cli_text("sender", "add", "main", "known", home=home)
     assert "reserved" in cli_error("sender", "add", "main", "operator", home=home, code=2)
+    for folder in ("main/operator", "main/größe", "our team/x"):
+        (home / "data" / "ipc" / folder).mkdir(parents=True)
+    served = ["main/known  uid any  closed mode serves it", "main/operator  uid any  closed mode serves it"]
+    assert cli_text("sender", "list", home=home).splitlines() == served
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
     save(home / "config" / "senders.json", "{ oops")
