@@ -237,11 +237,14 @@ class Saves:
         recent += self._in_use.reader.saved(file, since)
         recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]
         same = next((one for one in recent if data is not None and one.text == text), None)
-        if same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS:
-            base = text
-            if begun is not None and begun.text != text and (begun.base == text or begun.text.startswith(text)):
-                base = self._in_use.as_version(file, begun.text, newest)  # its author goes back on the save before
-            return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        is_again = same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS
+        if begun is not None and data is not None and begun.text != text:
+            is_undone = begun.base == text and saved_at - begun.at < _SAVED_AGAIN_SECONDS
+            if is_undone or (is_again and begun.text.startswith(text)):  # its author goes back on the save before
+                base = self._in_use.as_version(file, begun.text, newest)
+                return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        if is_again:
+            return found._replace(base=text, merged=merged_as(file, text, newest, text))
         versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         if is_json(file):
             versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]

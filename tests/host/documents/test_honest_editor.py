@@ -89,6 +89,19 @@ def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
     assert world.text == buffer + note("b")
 
 
+def test_who_takes_back_what_they_typed_takes_no_note(world: World) -> None:
+    world.add("a")
+    world.look(seconds=60)
+    read = world.text
+    world.save(b"Mine.\n" + read)
+    world.look(seconds=10)
+    world.add("b", "c")
+    world.look(seconds=10)
+    world.save(read)
+    world.look()
+    assert world.text == read + note("b") + note("c")
+
+
 @pytest.mark.parametrize("deleted", [b"Mine.\nIt has two lines.\n", note("a")])
 def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: bytes) -> None:
     world.add("a")
