@@ -91,7 +91,8 @@ class Recalled:
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
-            row: dict[str, Any] = {"id": one.id, "kind": one.kind, "state": one.state, **one.origin}
+            row: dict[str, Any] = {"id": one.id, "kind": one.kind, "state": one.state}
+            row |= {name: value for name, value in one.marks.items() if name.startswith("origin")}
             if one.hit is not None:
                 row |= earned(one.hit)
             row["why"] = _why(one)

@@ -59,11 +59,6 @@ class Recollection:
     document: int | None = None
 
     @property
-    def origin(self) -> dict[str, Any]:
-        """The members of a row that tell its source."""
-        return {name: value for name, value in self.marks.items() if name.startswith("origin")}
-
-    @property
     def about(self) -> str:
         """The text in brackets: the category of an entry, else date and speaker."""
         if self.kind == "entry":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from honeybadger_host.agents import Agents
@@ -23,7 +24,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.work.messages import Arrivals
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dependencies:
     """The parts of a home that handlers use.
 
@@ -48,18 +49,18 @@ class Dependencies:
     written_seq: Callable[[], int]
     arrivals: Arrivals = field(default_factory=Arrivals)
 
-    @property
+    @cached_property
     def home(self) -> Path:
         return self.entry_files.home
 
-    @property
+    @cached_property
     def screen(self) -> Screen:
         return Screen(self.settings.security.secrets)
 
-    @property
+    @cached_property
     def speakers(self) -> Speakers:
         return Speakers(self.home, self.agents)
 
-    @property
+    @cached_property
     def places(self) -> EntryPlaces:
         return EntryPlaces(self.entry_files, self.whole_files, self.index.lookups)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
@@ -32,7 +31,6 @@ from honeybadger_host.work.scheduler import Scheduler
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
 
-ResultT = TypeVar("ResultT")
 FOLLOWS: Final = "follows"  # the mode in the status of a host while another machine owns the home
 
 
@@ -71,10 +69,6 @@ class Host:
     started: float
     has_events: bool = False
     opened: ExitStack = field(default_factory=ExitStack)
-
-    async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
-        """Run a function that writes to the journal or to files on a thread, while no other such function runs."""
-        return await self.pipeline.writer.run(act, *arguments)
 
     def close(self) -> None:
         self.opened.close()

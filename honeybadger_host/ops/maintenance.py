@@ -122,7 +122,7 @@ async def _record_edits(host: Host) -> None:
             async with host.forgetter.recording:
                 are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host, limiter)
                 if are_marks_due:
-                    await host.in_writers_place(lambda: in_use.keep_marks(host.projections.written_seq))
+                    await host.pipeline.writer.run(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
 
 
@@ -187,7 +187,7 @@ async def _check_rows(host: Host) -> None:
                 damaged += rows
                 await anyio.sleep(rest_after(cost, has_events=False))
             if damaged != journal.damaged:
-                await host.in_writers_place(journal.keep_damaged, damaged)
+                await host.pipeline.writer.run(journal.keep_damaged, damaged)
         await anyio.sleep(_CHECK_ROWS_SECONDS)
 
 
@@ -203,12 +203,14 @@ async def _checkpoint(host: Host) -> None:
         seen = journal.committed_seq
         try:
             # `look` and `mark_projected` take the writer's place for a moment; no request waits for the fsync between
-            (paths, unsettled), last = await host.in_writers_place(lambda: (projections.look(), journal.committed_seq))
+            (paths, unsettled), last = await host.pipeline.writer.run(
+                lambda: (projections.look(), journal.committed_seq)
+            )
             if paths:
                 await anyio.to_thread.run_sync(projections.sync, paths)
-            await host.in_writers_place(journal.mark_projected, last, unsettled)
+            await host.pipeline.writer.run(journal.mark_projected, last, unsettled)
             if await anyio.to_thread.run_sync(journal.checkpoint):
-                await host.in_writers_place(journal.begin_wal)
+                await host.pipeline.writer.run(journal.begin_wal)
             is_waiting = False
         except WorldFailed as error:  # such as a full disk: the next round tries again. A failed fsync ends the host.
             host.counters.note_error(str(error))
@@ -239,10 +241,10 @@ async def _remove_expired(host: Host) -> None:
                 await anyio.to_thread.run_sync(host.memory.ledger.prune)
         pruned = 0
         try:
-            while over and (count := await host.in_writers_place(host.journal.prune_receipts, over)):
+            while over and (count := await host.pipeline.writer.run(host.journal.prune_receipts, over)):
                 pruned += count
             if host.ages.moments != kept or (kept and is_rare):
-                await host.in_writers_place(host.journal.keep_ages, host.ages.dump())
+                await host.pipeline.writer.run(host.journal.keep_ages, host.ages.dump())
                 kept = list(host.ages.moments)
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
@@ -256,8 +258,8 @@ async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     projections, journal, swept = host.projections, host.journal, 0
     files = await anyio.to_thread.run_sync(host.memory.working_memory.over, over)
     for start in range(0, len(files), FILES_AT_ONCE):
-        swept += await host.in_writers_place(projections.expire, files[start : start + FILES_AT_ONCE], over)
+        swept += await host.pipeline.writer.run(projections.expire, files[start : start + FILES_AT_ONCE], over)
     seqs = await anyio.to_thread.run_sync(journal.expired, over)
     for start in range(0, len(seqs), FILES_AT_ONCE):
-        await host.in_writers_place(journal.expire, seqs[start : start + FILES_AT_ONCE])
+        await host.pipeline.writer.run(journal.expire, seqs[start : start + FILES_AT_ONCE])
     return swept

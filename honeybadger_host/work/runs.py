@@ -18,11 +18,6 @@ from honeybadger_host.work.task_files import Event, TaskFile, TaskState, TaskSta
 _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
 
 
-def run_id(task: str, run: datetime) -> str:
-    """Return the id of the turn of a run; a repeated run has the same id."""
-    return f"{task}.{stamp_of(run)}"
-
-
 def stamp_of(at: datetime) -> str:
     """Return a moment as a part of an id, to the microsecond."""
     return at.astimezone(UTC).strftime(_RUN_FORMAT)
@@ -71,9 +66,8 @@ class Run:
         """Return the run as a message to the agent."""
         session = self.task.session if self.task.context_mode == "group" else f"task:{self.id}"
         prompt = f"Execute scheduled task: {self.task.name}. {self.task.description}"
-        return Asked(
-            self.group, SCHEDULER, run_id(self.id, self.at), session, Chat(content=prompt, agent=self.task.agent)
-        )
+        id_ = f"{self.id}.{stamp_of(self.at)}"  # a repeated run has the same id
+        return Asked(self.group, SCHEDULER, id_, session, Chat(content=prompt, agent=self.task.agent))
 
     def ended(self, states: TaskStates, event: Event, now: datetime, **members: Any) -> Change:
         state = states.view(self.group, self.id) or TaskState(self.id)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import (
     REQUEST_TYPES,
@@ -25,7 +23,6 @@ from honeybadger_agent.wire import (
     SaveMemory,
     Wire,
     parse_members,
-    refusal_of,
 )
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
@@ -139,9 +136,9 @@ class Accepting:
         """Return a write as it was asked, with the text that the proposal has now. Raises Refusal."""
         payload = write.payload | ({} if operation.result is None else {"content": operation.result})
         try:
-            model = REQUEST_TYPES[write.type].model_validate(payload)
-        except ValidationError as error:
-            why = f"operation {operation.n} of {self.proposal.id}: {refusal_of(error).message}; edit it, or strike it"
+            model = parse_members(REQUEST_TYPES[write.type], payload)
+        except Refusal as refusal:
+            why = f"operation {operation.n} of {self.proposal.id}: {refusal.message}; edit it, or strike it"
             raise Refusal("conflict", why, field="payload.operations") from None
         return replace(asked, sender=self.proposal.by, session=write.session, payload=model)
 

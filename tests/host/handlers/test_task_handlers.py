@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from honeybadger_host.work.runs import run_id, run_in
+from honeybadger_host.work.runs import run_in, stamp_of
 from honeybadger_host.work.task_files import recorded
 from tests.host.handlers.room import NOW, Room
 
@@ -92,6 +92,6 @@ def test_a_requested_run_is_recorded_once(room: Room) -> None:
     state = room.task_states.current("main", "read-the-news")
     assert state is not None
     assert (state.asked, state.why) == (NOW, "asked for by ann")
-    room.running = run_id("read-the-news", NOW)
+    room.running = f"read-the-news.{stamp_of(NOW)}"
     assert room.ask("list_tasks")["tasks"][0]["state"] == "fired"
     assert run_in(room.running) == ("read-the-news", NOW)
