@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -23,26 +23,6 @@ from honeybadger_host.memory.edited import checked, read_json
 
 log = structlog.get_logger()
 
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """An agent's identity, for its context (HB5, AM5).
-
-    Args:
-        text: the persona in its file; empty if it is not an agent of this home.
-        source: the file that `text` is from.
-        files: Markdown files with more of it, in the order shown, below the home folder or absolute; each may be
-            missing.
-        specialists: the agents that it can give tasks to, one on each line.
-    """
-
-    text: str
-    source: str
-    files: tuple[str, ...] = ()
-    specialists: str = ""
-
-
-NOBODY: Final = Identity("", "")
 
 # Files of a profile, in the order shown; each is optional.
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
@@ -82,6 +62,10 @@ class Agent:
     Args:
         model: None: the host's.
         tools: request types a model may be offered and the host takes from it; None: all that do not delegate.
+        text: the persona in its file, for its context (HB5, AM5).
+        source: the file that `text` is from.
+        files: Markdown files with more of it, in the order shown, below the home folder or absolute; each may be
+            missing.
         delegates_to: ids of the agents it can give tasks to; they may not exist.
     """
 
@@ -90,7 +74,9 @@ class Agent:
     description: str
     model: str | None
     tools: frozenset[str] | None
-    identity: Identity
+    text: str
+    source: str
+    files: tuple[str, ...] = ()
     delegates_to: tuple[str, ...] = ()
 
 
@@ -108,20 +94,6 @@ class Agents:
         self._signatures: Mapping[str, Signature | None] = {}
         self.current: Mapping[str, Agent] = {default: _built_in(default)}
         self.refresh()
-
-    def identity_of(self, sender: str) -> Identity:
-        """Return the identity of a sender; `NOBODY` if it is no agent with a file."""
-        agent = self.current.get(sender)
-        if agent is None:
-            return NOBODY
-        if not agent.delegates_to:
-            return agent.identity
-        lines = [
-            f"- `{one.id}` ({one.display_name}): {' '.join(one.description.split())}"
-            for one in self.specialists_of(sender)
-        ]
-        lines.append("Give one of them a task with `delegate_to_agent`. It has not heard this conversation.")
-        return replace(agent.identity, specialists="\n".join(lines))
 
     def specialists_of(self, sender: str) -> list[Agent]:
         """Return the agents that a sender can give tasks to."""
@@ -208,7 +180,7 @@ def load_agent(home: Path, agent_id: str) -> Agent | str:
 
 def _built_in(agent_id: str) -> Agent:
     name = agent_id.replace("-", " ").replace("_", " ").title()
-    return Agent(agent_id, name, "", None, None, Identity(_BUILT_IN.format(name=name), "built in"))
+    return Agent(agent_id, name, "", None, None, _BUILT_IN.format(name=name), "built in")
 
 
 def _load(home: Path, agent_id: str) -> Agent:
@@ -241,5 +213,5 @@ def _load(home: Path, agent_id: str) -> Agent:
     tools = None if said.tools is None else frozenset(said.tools) - DELEGATION
     if said.delegates_to:
         tools = (frozenset(known) if tools is None else tools) | DELEGATION
-    identity = Identity(text, file, tuple(files))
-    return Agent(agent_id, name, said.description, said.model, tools, identity, tuple(dict.fromkeys(said.delegates_to)))
+    others = tuple(dict.fromkeys(said.delegates_to))
+    return Agent(agent_id, name, said.description, said.model, tools, text, file, tuple(files), others)

@@ -10,11 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from honeybadger_agent.wire import PART_NAMES, PartName
-from honeybadger_host.agents import Identity
+from honeybadger_host.agents import Agent
 from honeybadger_host.context.parts import (
     CONVERSATION,
     RECALLED,
-    SPECIALISTS,
     Loaded,
     Older,
     conversation_part,
@@ -23,6 +22,7 @@ from honeybadger_host.context.parts import (
     parts_of_files,
     recalled_part,
     session_part,
+    specialists_part,
     stable_parts_of,
     working_part,
 )
@@ -82,8 +82,12 @@ class ContextMaker:
     recaller: ContextRecall
     watermarks: Watermarks
 
-    def make(self, question: Question, identity: Identity, now: datetime) -> Made:
-        """Return the context of an identity. Raises WorldFailed."""
+    def make(self, question: Question, agent: Agent | None, specialists: Sequence[Agent], now: datetime) -> Made:
+        """Return the context of an agent, or of nobody in particular. Raises WorldFailed.
+
+        Args:
+            specialists: the agents that it can give tasks to.
+        """
         settings = self.settings
         group, session = question.group, question.session
         mark = self.watermarks.read(group, session)
@@ -112,15 +116,15 @@ class ContextMaker:
         )
         is_summarised = is_told and mark is not None and mark.part is not None
         made: dict[PartName, list[Part]] = {
-            "identity": [file_part("## Your Identity", file.file, file) for file in self._identity(identity)],
+            "identity": [file_part("## Your Identity", file.file, file) for file in self._identity(agent)],
             **parts_of_files(group, self._read, budget, self._summary(group, session, is_told=is_told)),
             "recalled": [recalled_part(group, recalled.recollections, recalled.why_none, most)],
             "session": [self._session(group, session, is_summarised=is_summarised)],
             "working": [working_part(self._working(group, session, now))],
             "conversation": [conversation_part(source, turns, older, settings.history.budget_tokens, no_turns)],
         }
-        if identity.specialists:
-            made["specialists"] = [Part(SPECIALISTS, "config/agents", identity.specialists, "whole")]
+        if specialists:
+            made["specialists"] = [specialists_part(specialists)]
         parts = in_order(made, names)
         stable = stable_parts_of(parts)
         head = f"Group: {group}\n" if question.parts is None else ""
@@ -138,16 +142,12 @@ class ContextMaker:
         )
         return Made(context, recalled)
 
-    def _identity(self, identity: Identity) -> list[GroupText | FileProblem]:
+    def _identity(self, agent: Agent | None) -> list[GroupText | FileProblem]:
         """Return an agent's own text and its existing files."""
-        loaded: list[GroupText | FileProblem] = []
-        if identity.text:
-            loaded.append(GroupText(identity.source, identity.text))
-        for file in identity.files:
-            found = self._read(file)
-            if found is not None:
-                loaded.append(found)
-        return loaded
+        if agent is None:
+            return []
+        found = (self._read(file) for file in agent.files)
+        return [GroupText(agent.source, agent.text), *(each for each in found if each is not None)]
 
     def _conversation(self, group: str, session: str, mark: Watermark | None) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last consolidated turn, and the turns that may be replayed."""

@@ -15,10 +15,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_agent.wording import count_of
+from honeybadger_host.agents import Agent
 from honeybadger_host.context.recollections import Recollection, fit
 from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.files.home import GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE
+from honeybadger_host.files.home import AGENTS_FOLDER, GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE
 from honeybadger_host.files.home import SUMMARY as SUMMARY_FILE
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.markdown.budget import CutNotes, History, all_notes, format_history
@@ -94,6 +95,13 @@ def file_part(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> P
             return Part(title, source, weight=weight, why="the file is blank")
         case _:
             return Part(title, source, loaded.clean, "whole", weight=weight, tokens=loaded.tokens)
+
+
+def specialists_part(specialists: Sequence[Agent]) -> Part:
+    """Return the agents that a router can give tasks to, one on each line."""
+    lines = [f"- `{one.id}` ({one.display_name}): {' '.join(one.description.split())}" for one in specialists]
+    lines.append("Give one of them a task with `delegate_to_agent`. It has not heard this conversation.")
+    return Part(SPECIALISTS, AGENTS_FOLDER, "\n".join(lines), "whole")
 
 
 def _without(part: Part, what: str) -> Part:

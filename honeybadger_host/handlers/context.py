@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
-from honeybadger_host.agents import NOBODY
 from honeybadger_host.context.earlier import EarlierContexts
 from honeybadger_host.context.maker import ContextMaker, Question, result_of
 from honeybadger_host.handler_kinds import Answer, Asked
@@ -34,16 +33,16 @@ def get_context(
     tokens = None if payload.message is None else estimate_tokens(payload.message)
     budget = _budget_of(payload, deps.settings.context.budget_tokens, tokens or 0)
     question = Question(group, asked.session, payload.message, tokens, budget, payload.most_turns, parts=payload.parts)
-    agent = payload.agent if isinstance(payload, PreviewContext) else asked.sender
-    identity = NOBODY if agent is None else deps.agents.identity_of(agent)
-    if is_preview and agent is not None and identity == NOBODY:
-        why = f"there is no agent {agent!r}: `honeybadger-host status --json` lists them"
+    name = payload.agent if isinstance(payload, PreviewContext) else asked.sender
+    agent = deps.agents.current.get(name or "")
+    if is_preview and name is not None and agent is None:
+        why = f"there is no agent {name!r}: `honeybadger-host status --json` lists them"
         raise Refusal("not_found", why, field="payload.agent")
     if payload.as_of is not None:
-        return EarlierContexts(deps.journal.path, deps.ledger).answer(question, payload.as_of, agent, now)
+        return EarlierContexts(deps.journal.path, deps.ledger).answer(question, payload.as_of, name, now)
     for _ in range(_MAX_ATTEMPTS):
         seq = deps.written_seq()
-        made = maker.make(question, identity, now)
+        made = maker.make(question, agent, deps.agents.specialists_of(name or ""), now)
         if not deps.journal.has_changed((group, GLOBAL_GROUP), seq):
             break
     result = result_of(made, seq)
