@@ -147,8 +147,8 @@ class Saved:
             event = events[number - 1]
             if is_edit(event):
                 is_read = self._shows(event, old_lines)
-                if event.at >= undone_since and self._undoes(event):
-                    read = read or number  # it may be another person's text, from before other changes
+                if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
+                    unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
             elif is_append(event):
                 units = [unit.strip() for unit in units_of(event.data) if unit.strip()]
                 above.subtract(units)
@@ -157,7 +157,7 @@ class Saved:
             else:
                 continue
             if is_read:
-                read = read or number
+                read = number
                 break
         for text, run, count in versions:
             if count >= read and (text or run):  # nobody opens a file that is not there, but before its first note

@@ -124,16 +124,18 @@ def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: byte
     assert b"Another person was here.\n" in world.text
 
 
-def test_a_note_that_one_person_read_stays_when_another_saves(world: World) -> None:
+def test_what_one_person_read_and_wrote_stays_when_another_saves(world: World) -> None:
     world.add("a", "b")
     earlier = world.text
     world.look(seconds=60)
     world.add("c")
-    world.save(world.text.replace(note("a"), b""))  # by who has read it
+    world.save(b"Yours.\n" + world.text)
     world.look(seconds=3)
-    world.save(b"Mine.\n" + earlier)  # by who has not
+    world.save(world.text.replace(note("a"), b""))
+    world.look(seconds=3)
+    world.save(b"Mine.\n" + earlier)  # by who has read none of that
     world.look()
-    assert world.text == b"Mine.\n" + earlier + note("c")
+    assert sorted(world.text.split()) == sorted((b"Mine.\nYours.\n" + earlier + note("c")).split())
 
 
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
