@@ -13,8 +13,7 @@ from typing import Any, Final, TypeVar
 from honeybadger_host.files.safe_files import Changing, Signature
 
 NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
-# Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same.
-_GRAIN_NS: Final = 20_000_000
+_GRAIN_NS: Final = 20_000_000  # two saves within a tick of the kernel's clock, 4-10 ms, may look the same
 MAX_KEPT_BYTES: Final = 32 << 20  # of files whose values are kept in memory
 MAX_ATTEMPTS: Final = 5  # reads of a file that is being written
 Value = TypeVar("Value")
@@ -59,9 +58,7 @@ class KeptFiles:
         self._bytes = 0
 
     def value(self, file: str, make: Callable[[Value | None], Value]) -> Value:
-        """Return the result of `make` for a file; it is called again only after the file has changed.
-
-        Raises Changing if it was written during each of several reads; and what `make` raises, which is not kept.
+        """Return the result of `make` for a file, called again only after it changed. Raises Changing, and as `make`.
 
         Args:
             file: below the home folder, or a whole path.

@@ -63,7 +63,8 @@ from honeybadger_host.journal.reader import (
 )
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
-from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes, standing_span
+from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes
+from honeybadger_host.memory.markdown.notes import standing_span
 from honeybadger_host.text.phrases import FORGOTTEN
 
 # Files that the host appends to.

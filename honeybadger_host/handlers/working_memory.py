@@ -16,10 +16,11 @@ from honeybadger_host.memory.working_memory import (
     WorkingEntry,
     dump_working,
     live,
+    own_entry,
     span_text,
     working_file,
 )
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, own_entry
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import orjson
 
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 
@@ -128,6 +129,30 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     if entry.session != session or working_file(group, session, entry.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
     return entry
+
+
+def own_entry(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
+    """Return the entry of a file. Raises WorldFailed if it is none: a person must mend it or move it away."""
+    try:
+        return parse_own(data, group, session, file)
+    except ValueError as error:
+        raise WorldFailed(f"{file} is not an entry of working memory ({error}): use another key meanwhile") from None
+
+
+def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
+    """Return whether a file's entry has certainly expired; False for a file that is no entry.
+
+    If the clock was set, entries may only seem expired or seem to be from the future. They stay on the disk until the
+    clock has run on for their whole lifetime: then they have expired by any clock.
+
+    Args:
+        was_watched_for: seconds -> whether the clock was not set during that time.
+    """
+    try:
+        entry = parse_working(data)
+    except ValueError:
+        return False
+    return entry.is_expired(now) and was_watched_for((entry.expires_at - entry.stored_at).total_seconds())
 
 
 # ----------------------------------------------------------------------------------------------------------- inventory

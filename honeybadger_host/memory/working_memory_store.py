@@ -23,6 +23,7 @@ from honeybadger_host.memory.working_memory import (
     Inventory,
     WorkingEntry,
     inventory,
+    own_entry,
     parse_own,
     parse_working,
     session_folder,
@@ -136,27 +137,3 @@ class WorkingMemoryStore:
                     if data is not None and is_over(data):
                         found.append(f"{folder.relative_to(self._home)}/{name}")
         return found
-
-
-def own_entry(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
-    """Return the entry of a file. Raises WorldFailed if it is none: a person must mend it or move it away."""
-    try:
-        return parse_own(data, group, session, file)
-    except ValueError as error:
-        raise WorldFailed(f"{file} is not an entry of working memory ({error}): use another key meanwhile") from None
-
-
-def is_over(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
-    """Return whether a file's entry has certainly expired; False for a file that is no entry.
-
-    If the clock was set, entries may only seem expired or seem to be from the future. They stay on the disk until the
-    clock has run on for their whole lifetime: then they have expired by any clock.
-
-    Args:
-        was_watched_for: seconds -> whether the clock was not set during that time.
-    """
-    try:
-        entry = parse_working(data)
-    except ValueError:
-        return False
-    return entry.is_expired(now) and was_watched_for((entry.expires_at - entry.stored_at).total_seconds())

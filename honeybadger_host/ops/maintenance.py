@@ -20,7 +20,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.edits import FILES_AT_ONCE
 from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.log import log
-from honeybadger_host.memory.working_memory_store import is_over
+from honeybadger_host.memory.working_memory import is_over
 from honeybadger_host.ops.clock import WallClock, measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE

@@ -34,7 +34,8 @@ from honeybadger_host.journal.changes import (
 from honeybadger_host.journal.reader import read_requests_of
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
-from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive, standing_span
+from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive
+from honeybadger_host.memory.markdown.notes import standing_span
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.

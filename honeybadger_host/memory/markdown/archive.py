@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from honeybadger_host.documents.history import Removal, remove_notes, revise
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.journal.changes import NOTE_RESTORED, Added, Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.memory.entries.entry import Entry, dump_entry
-from honeybadger_host.memory.markdown.notes import span_of
+from honeybadger_host.memory.markdown.notes import begins_of, span_of, standing_span
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -121,31 +121,8 @@ def leave_archive(group: str, archive: bytes | None, notes: Iterable[bytes]) -> 
     return (remove_notes(group, f"groups/{group}/{ARCHIVE}", archive or b"", sorted(spans)),) if spans else ()
 
 
-def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
-    """Return the span of a note in MEMORY.md, the last if there are several, or None if no note there is unchanged.
-
-    Args:
-        note: as it was written; blank lines around it do not matter.
-    """
-    note = note.strip(b"\r\n")
-    for begin in _begins_of(held, note):
-        after = held[begin + len(note) :]
-        if after[:1] in (b"", b"\n", b"\r") and not after.lstrip(b"\r").startswith(b"\n  "):
-            return span_of(held, begin, begin + len(note))
-    return None
-
-
 def _archived_span(archive: bytes, note: bytes, taken: Container[tuple[int, int]]) -> tuple[int, int] | None:
     """Return the last span in the archive, not in `taken`, of a note with its line that says why."""
     head = note.strip(b"\r\n") + b"\n" + _RETIRED
-    spans = (span_of(archive, begin, begin + len(head)) for begin in _begins_of(archive, head))
+    spans = (span_of(archive, begin, begin + len(head)) for begin in begins_of(archive, head))
     return next((span for span in spans if span not in taken), None)
-
-
-def _begins_of(text: bytes, part: bytes) -> Iterator[int]:
-    """Yield the places where a part begins a line, the last first."""
-    begin = text.rfind(part)
-    while begin >= 0:
-        if begin == 0 or text[begin - 1 : begin] == b"\n":
-            yield begin
-        begin = text.rfind(part, 0, begin + len(part) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import neg
@@ -206,6 +206,29 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
         return 0, after
     following = data[after : after + 2]
     return begin, after + (2 if following == b"\r\n" else following[:1] == b"\n")
+
+
+def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
+    """Return the span of a note in MEMORY.md, the last if there are several, or None if no note there is unchanged.
+
+    Args:
+        note: as it was written; blank lines around it do not matter.
+    """
+    note = note.strip(b"\r\n")
+    for begin in begins_of(held, note):
+        after = held[begin + len(note) :]
+        if after[:1] in (b"", b"\n", b"\r") and not after.lstrip(b"\r").startswith(b"\n  "):
+            return span_of(held, begin, begin + len(note))
+    return None
+
+
+def begins_of(text: bytes, part: bytes) -> Iterator[int]:
+    """Yield the places where a part begins a line, the last first."""
+    begin = text.rfind(part)
+    while begin >= 0:
+        if begin == 0 or text[begin - 1 : begin] == b"\n":
+            yield begin
+        begin = text.rfind(part, 0, begin + len(part) - 1)
 
 
 def _is_deleted(note: str) -> bool:

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import FileWritten
-from honeybadger_host.memory.working_memory import dump_working, live, session_folder, working_file
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, is_over
+from honeybadger_host.memory.working_memory import dump_working, is_over, live, session_folder, working_file
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from tests.host.documents.world import World
 from tests.host.memory.test_working_memory import NOW, entry
 
