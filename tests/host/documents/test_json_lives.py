@@ -165,7 +165,7 @@ class JsonLives(RuleBasedStateMachine):
             self.write("a", "written")
         self.world.save(data, in_place=how == "in place", file=self.file)
         self.is_saved = True
-        has_deleted = None in editor.changed.values()
+        has_deleted = bool(editor.went) or None in editor.changed.values()
         is_crossed = has_deleted and self.editors[1 - who].deleted_at > editor.read_at
         if has_deleted:
             editor.deleted_at = self.world.wall()
