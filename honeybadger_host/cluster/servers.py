@@ -28,7 +28,7 @@ EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 # Never use `Nats-Expected-Last-Msg-Id`: in 2.15.1 a wrong value stops a replicated stream for good.
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
-_CONNECT_SECONDS: Final = 5.0
+CONNECT_SECONDS: Final = 5.0
 FETCH_SECONDS: Final = 0.3
 PAUSE_SECONDS: Final = 0.1  # before something is tried or looked at again
 _NO_RESPONDERS: Final = "503"
@@ -63,7 +63,7 @@ class Servers:
         self._said = ""  # the last error of the connection
         self._work: list[Future[None]] = []
         try:
-            self._call(self._connect(), _CONNECT_SECONDS)
+            self._call(self._connect(), CONNECT_SECONDS)
         except BaseException as error:
             self.close()
             if isinstance(error, Unreachable) and _is_refusal(self._said):
@@ -244,7 +244,7 @@ class Servers:
             allow_direct=True,
             first_seq=first or None,
         )
-        self._call(self._js.add_stream(config), _CONNECT_SECONDS)
+        self._call(self._js.add_stream(config), CONNECT_SECONDS)
 
     def end_of(self, stream: str) -> tuple[int, int] | None:
         """Return the first and the last number of a stream, or None if there is no such stream."""

@@ -32,8 +32,8 @@ from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.text.turn import Turn
 
 _NAMED: Final = "enrichment-"
-_MIN_CHARACTERS: Final = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
-_MIN_SENTENCES: Final = 3
+MIN_CHARACTERS: Final = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
+MIN_SENTENCES: Final = 3
 
 
 class _Answer(Edited):
@@ -49,7 +49,7 @@ def saved_in(written: Iterable[Change]) -> Iterator[tuple[str, str]]:
     """Yield group and id of the new entries of a batch that are long enough for several facts."""
     for change in written:
         is_new = isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None
-        if is_new and len(change.data) >= _MIN_CHARACTERS:
+        if is_new and len(change.data) >= MIN_CHARACTERS:
             yield change.group, name_in(change.file)
 
 
@@ -107,7 +107,7 @@ class Enrichment:
         except ValueError:  # it was logged
             return None
         text = entry.content.strip()
-        is_long = len(text) >= _MIN_CHARACTERS and len(sentences_of(text)) >= _MIN_SENTENCES
+        is_long = len(text) >= MIN_CHARACTERS and len(sentences_of(text)) >= MIN_SENTENCES
         is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
         is_ours = entry.by == CONSOLIDATOR or "proposal" in entry.metadata or is_store(entry.category)
         is_fit = is_long and not is_ours and entry.name is None and not is_imported

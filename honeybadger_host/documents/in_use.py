@@ -191,7 +191,7 @@ class Found(NamedTuple):
 MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
 _MAX_TEXTS_BYTES: Final = 64 << 20
 _MAX_DOCUMENTS: Final = 1024  # in memory, besides those whose marks are not kept yet
-_KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept this often
+KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept this often
 
 
 class DocumentsInUse:
@@ -423,7 +423,7 @@ class DocumentsInUse:
         return bool(self._backlog) or self._is_due(up_to)
 
     def _is_due(self, up_to: int) -> bool:
-        is_over = time.monotonic() - self._kept_at > _KEEP_SECONDS and up_to > self._kept_up_to
+        is_over = time.monotonic() - self._kept_at > KEEP_SECONDS and up_to > self._kept_up_to
         return is_over or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
 
     def adopt(self, files: Collection[str]) -> None:

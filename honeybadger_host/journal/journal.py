@@ -52,7 +52,7 @@ ResultT = TypeVar("ResultT")
 
 # Request ids of imported entries begin with it. Their receipts are never pruned.
 IMPORTED_REQUEST: Final = "imported-"
-_LONG_WAL: Final = 4096  # pages, 16 MiB
+LONG_WAL: Final = 4096  # pages, 16 MiB
 _MAX_ROWS_TOLD: Final = 20
 
 
@@ -418,7 +418,7 @@ class Journal:
         """
         with translating(self.path):
             _, pages, folded = self._folder.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        return bool(folded < pages > _LONG_WAL)
+        return bool(folded < pages > LONG_WAL)
 
     def begin_wal(self) -> None:
         """Checkpoint the rest of the WAL, so that the next commit starts it over. Commits wait meanwhile."""

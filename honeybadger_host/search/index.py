@@ -44,7 +44,7 @@ _MAX_FILES_NOW: Final = 2000
 # read in the background.
 _MAX_PARTS_NOW: Final = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
-_MAX_COMPARED_NOW: Final = 20_000
+MAX_COMPARED_NOW: Final = 20_000
 # How long a step of background work, of at most 50 ms, waits for a search: it goes on while many search. With 100,000
 # entries and turns the first search after a start takes 0.37 s (two cores, alternating), without the pause 0.45 to 0.7.
 _MAX_PAUSE_SECONDS: Final = 0.25
@@ -308,7 +308,7 @@ class Index:
         state = self._group(group)
         with state.lock:  # also when nothing waits: a batch may be under way
             is_compared = state.is_compared  # the next search compares a folder that appears from here on
-            if not is_compared and self._db.documents[self._db.group(group)] <= _MAX_COMPARED_NOW:
+            if not is_compared and self._db.documents[self._db.group(group)] <= MAX_COMPARED_NOW:
                 for _ in self.compare(group):
                     pass
                 is_compared = True

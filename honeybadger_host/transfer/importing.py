@@ -49,7 +49,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
 IMPORTED: Final = "imported"  # the category that imported entries are below
-_MAX_RECORDS: Final = 200
+MAX_RECORDS: Final = 200
 _MOST_BYTES: Final = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 # Records that wait at a time: they delay others' requests for a third of a second. More if no host runs, as one is
 # started each time.
@@ -179,7 +179,7 @@ class Import:
     def _add_turn(self, record: dict[str, Any], said: SaidTurn, number: int) -> None:
         """Add a turn to the next request, after sending that one if it is full or of another conversation."""
         length = len(orjson.dumps(record))
-        is_full = len(self._next.records) == _MAX_RECORDS or self._next.size + length > _MOST_BYTES
+        is_full = len(self._next.records) == MAX_RECORDS or self._next.size + length > _MOST_BYTES
         if is_full or self._next.session != said.session:
             self._send_turns()
             self._next = _Batch(said.session, number)

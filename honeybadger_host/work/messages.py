@@ -24,7 +24,7 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.memory.turn_log import lines_back
 
-_BLOCK_BYTES: Final = 1 << 16  # read at once
+BLOCK_BYTES: Final = 1 << 16  # read at once
 
 
 class Message(Edited):
@@ -100,7 +100,7 @@ def _first_block(fd: int, size: int, after: int) -> int:
         message = next(_parsed(_lines(fd, start)), None)
         return after + 1 if message is None else message.seq
 
-    starts = range(0, size + 1, _BLOCK_BYTES)
+    starts = range(0, size + 1, BLOCK_BYTES)
     return starts[max(0, bisect_right(starts, after, key=first_seq) - 1)]
 
 
@@ -116,7 +116,7 @@ def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
 def _lines(fd: int, start: int) -> Iterator[bytes]:
     """Yield the complete lines that begin at `start` or later."""
     begun, at, is_first = b"", max(0, start - 1), start > 0
-    while block := os.pread(fd, _BLOCK_BYTES, at):
+    while block := os.pread(fd, BLOCK_BYTES, at):
         at += len(block)
         *lines, begun = (begun + block).split(b"\n")
         yield from lines[1:] if is_first and lines else lines

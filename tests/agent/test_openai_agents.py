@@ -87,7 +87,7 @@ async def test_tool_calls_and_reasoning_come_back_unchanged(client: Client, sess
     assert items == [*model.calls[1].input, items[-1]]
     kinds = [item.get("type") or item.get("role") for item in items]
     assert kinds == ["user", "function_call", "function_call_output", "message"]
-    turns = (await session._client.get_turns()).turns
+    turns = (await client.get_turns()).turns
     assert [(turn.role, turn.content) for turn in turns] == [
         ("user", "How is Oslo?"),
         ("tool", 'weather({"city":"Oslo"})'),

@@ -106,13 +106,14 @@ class Machine:
 
     def own(self) -> None:
         """Start the host and wait until it serves."""
-        self._begin("host.started", "owns the home")
+        self.begin("host.started", "owns the home")
 
     def follow(self) -> None:
         """Start the host and wait until it follows another."""
-        self._begin("cluster.follows", "follows")
+        self.begin("cluster.follows", "follows")
 
-    def _begin(self, event: str, what: str) -> None:
+    def begin(self, event: str, what: str) -> None:
+        """Start the host and wait until it says something new."""
         before = self.events(event)
         self.host.launch()
 

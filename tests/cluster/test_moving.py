@@ -62,7 +62,7 @@ def test_a_host_stopped_during_takeover_ends_in_order(made: Callable[..., Cluste
     (machine,) = made("a").machines
     for _ in range(3):
         before = machine.events("cluster.owns")
-        machine._begin("cluster.owns", "owns the home")
+        machine.begin("cluster.owns", "owns the home")
         machine.host.stop()
         assert machine.events("host.stopped") > before
 

@@ -23,7 +23,7 @@ from tests.hosting import Child, wait_for
 from tests.people import settle
 
 TURNS: Final = 60
-_IN_PIECES: Final = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing._MAX_RECORDS": 10}
+_IN_PIECES: Final = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing.MAX_RECORDS": 10}
 
 
 def exported(home: Path, group: str, target: Path) -> bytes:

@@ -39,7 +39,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
     (home / "groups" / "main").mkdir(exist_ok=True)
     (home / "groups" / "main" / "CLAUDE.md").write_text("# Keeper\nBe brief.\n")
     (home / "groups" / "other").mkdir()
-    host = looking(make_host({**AT_ONCE, "documents.in_use._KEEP_SECONDS": 0.2}))
+    host = looking(make_host({**AT_ONCE, "documents.in_use.KEEP_SECONDS": 0.2}))
     stranger.do("n", content="likes tea")
     stranger.do("e", "save_memory", content="likes cake", name="cake")
     return host

@@ -132,7 +132,7 @@ def test_the_projects_persona_is_the_one_of_init() -> None:
     [
         ("curation.md", f"turns of a session ({Consolidation().memory_window}) are not consolidated"),
         ("curation.md", f"`history.budget_tokens` of them ({History().budget_tokens:,}), all but the newest ten"),
-        ("curation.md", f"at least {enrichment._MIN_CHARACTERS} characters in three sentences"),
+        ("curation.md", f"at least {enrichment.MIN_CHARACTERS} characters in three sentences"),
         ("curation.md", f"the {passes.MAX_ENTRIES:,} entries that changed last"),
         ("looking-back.md", f"in a file over {MAX_BYTES >> 20} MiB, or in a save"),
     ],
@@ -143,7 +143,7 @@ def test_a_pages_figure_is_that_of_the_code(page: str, told: str) -> None:
 
 def test_the_newest_ten_turns_or_half_a_window_stay() -> None:
     assert [turn_log_store.kept_turns(window) for window in (1, 4, 19, 20, 50)] == [2, 2, 9, 10, 10]
-    assert enrichment._MIN_SENTENCES == 3
+    assert enrichment.MIN_SENTENCES == 3
 
 
 def test_the_pages_gates_are_those_of_the_code() -> None:

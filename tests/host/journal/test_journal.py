@@ -303,7 +303,7 @@ def test_a_journal_another_program_locks_is_met_again(journal: Journal, path: Pa
 
 
 def test_a_long_wal_begins_again(journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("honeybadger_host.journal.journal._LONG_WAL", 10)
+    monkeypatch.setattr("honeybadger_host.journal.journal.LONG_WAL", 10)
     wal = path.with_name(f"{path.name}-wal")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
         journal.commit([row(1)], [receipt(1)])

@@ -98,7 +98,7 @@ def test_what_was_said_before_a_stop_is_soon_found(world: World, monkeypatch: py
     world.entry("e1", "weasel")
     world.turns("main", "weasel")
     assert world.find("weasel") == ["e1", "main#1"]
-    monkeypatch.setattr("honeybadger_host.search.index._MAX_COMPARED_NOW", 0)
+    monkeypatch.setattr("honeybadger_host.search.index.MAX_COMPARED_NOW", 0)
     world.turns("main", "our badger", first=2)
     world.put("groups/main/MEMORY.md", "## Notes\n- a badger is no weasel\n")
     world.restart()
@@ -133,8 +133,9 @@ def test_blocks_are_written_while_files_are_read(world: World, monkeypatch: pyte
         world.put(f"groups/main/memory/general/e{number}.json", b'{"content": "badger"}', touch=False)
     done(world.index.compare_all())
     done(world.index.work(is_bulk=True))
-    in_blocks = world.index._db.rows("SELECT sum(last - first + 1) FROM blocks")[0][0]
-    assert in_blocks == 2000  # the first search has less than a block to write
+    with closing(sqlite3.connect(world.home / INDEX_FILE)) as db:
+        in_blocks = db.execute("SELECT sum(last - first + 1) FROM blocks").fetchone()
+    assert in_blocks == (2000,)  # the first search has less than a block to write
     assert world.index.search("main", len) == (2100, True)
 
 

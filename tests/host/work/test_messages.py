@@ -42,7 +42,7 @@ def test_messages_read_from_anywhere_equal_a_full_reading(
         data += dump_message(known[-1]) + more
     (home / "data/messages/main.jsonl").write_bytes(data + b'{"seq": 999, "torn')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(messages, "_BLOCK_BYTES", block)
+        patch.setattr(messages, "BLOCK_BYTES", block)
         for is_wanted in (anything, for_some):
             wanted = [message for message in known if message.seq > after and is_wanted(message)][:most]
             found = read_messages(home, "main", after, most, is_wanted)
