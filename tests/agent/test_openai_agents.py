@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.escaping import escaped
 from tests.conftest import HostFactory
 from tests.hosting import PATIENCE, RawSender
 
@@ -87,6 +88,7 @@ async def test_tool_calls_and_reasoning_come_back_unchanged(client: Client, sess
     assert items == [*model.calls[1].input, items[-1]]
     kinds = [item.get("type") or item.get("role") for item in items]
     assert kinds == ["user", "function_call", "function_call_output", "message"]
+    client.session = escaped(session.session_id)
     turns = (await client.get_turns()).turns
     assert [(turn.role, turn.content) for turn in turns] == [
         ("user", "How is Oslo?"),
