@@ -250,7 +250,7 @@ class Answering:
                 reply = wire.dump_error(key[2], Refusal("too_large", why))
             await self._servers.client.publish(taken.reply_to, reply)
             kept = _KEPT_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated
-        except (OSError, NotRegular, Changing) as error:
+        except (OSError, Changing) as error:
             log.debug("cluster.not_answered", group=key[0], sender=key[1], id=key[2], error=str(error))
         finally:
             taken.task = None

@@ -144,7 +144,7 @@ class Saves:
         for file in [*in_use.touched][:FILES_AT_ONCE]:
             try:
                 one = self._look_at(file)
-            except (OSError, NotRegular, WorldFailed) as error:
+            except (OSError, WorldFailed) as error:
                 if isinstance(error, NotRegular) or not os.path.lexists(self._in_use.path_of(file)):
                     in_use.touched.pop(file, None)
                 continue
@@ -184,7 +184,7 @@ class Saves:
         return now if signature is None else min(now, _stamp_of(signature))
 
     def _look_at(self, file: str) -> Found | None:
-        """Return a person's save, or None if there is none yet. Raises OSError, NotRegular, WorldFailed."""
+        """Return a person's save, or None if there is none yet. Raises OSError, WorldFailed."""
         path, touched = self._in_use.path_of(file), self._in_use.touched
         signature = signature_of(path)
         if file not in touched or signature != touched[file][0]:  # see `_is_going_on`

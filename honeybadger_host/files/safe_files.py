@@ -48,8 +48,14 @@ class Signature(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-class NotRegular(Exception):
-    """Something that is not a regular file: it was not read."""
+class NotRegular(OSError):
+    """Something that is not a regular file: it was not read. As text it is the kind of thing."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(errno.EINVAL, kind)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 class Changing(Exception):
@@ -97,6 +103,18 @@ def closing_fd(fd: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+@contextlib.contextmanager
+def needed(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise WorldFailed instead of an OSError, for a file without which the host cannot go on."""
+    try:
+        yield
+    except NotRegular as error:
+        raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None
 
 
 @contextlib.contextmanager

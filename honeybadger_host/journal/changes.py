@@ -21,10 +21,10 @@ from typing import ClassVar, Final, Literal, Protocol, TypeAlias, get_args
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import (
-    NotRegular,
     closing_fd,
     kind_of,
     make_folders,
+    needed,
     open_plain,
     path_in,
     read_all,
@@ -292,17 +292,13 @@ class WholeFiles:
 
 def read_whole(path: Path | str) -> bytes | None:
     """Return the content of a file, or None if there is none. Raises WorldFailed."""
-    try:
-        fd, status = open_plain(path)
+    with needed(path):
+        try:
+            fd, status = open_plain(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
         with closing_fd(fd):
             return read_all(fd, status.st_size)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except NotRegular as error:
-        raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
-    except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None
 
 
 def fingerprint(data: bytes | None) -> int:

@@ -209,7 +209,7 @@ class Window:
 
 
 def read_window(path: Path, size: int) -> Window:
-    """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError, NotRegular."""
+    """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError."""
     try:
         fd, status = open_plain(path)
     except FileNotFoundError:
@@ -251,7 +251,7 @@ class LoggedTurn:
 def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
     """Yield the turns of a log between two numbers; other lines are skipped.
 
-    Raises OSError, NotRegular.
+    Raises OSError.
     """
     try:
         fd, status = open_plain(path)
@@ -283,7 +283,7 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
 def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
     """Return key -> its turn with its data, for those of `keys` that a log has. It reads the whole log.
 
-    Raises OSError, NotRegular.
+    Raises OSError.
     """
     try:
         fd, _ = open_plain(path)

@@ -6,7 +6,6 @@ stay in the log. Later turns are replayed, so there is no gap between a summary 
 
 from __future__ import annotations
 
-import contextlib
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from pydantic import Field
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.files.safe_files import NotRegular, names_in
+from honeybadger_host.files.safe_files import names_in, needed
 from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked, read_whole
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
@@ -147,19 +146,19 @@ class TurnLogs:
 
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
-        with self._log_of(group, session) as path:
+        with needed(path := self._log_of(group, session)):
             return keyed_turns(path, keys)
 
     def stored(self, group: str, session: str, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
         """Yield the turns between two numbers. Raises WorldFailed."""
-        with self._log_of(group, session) as path:
+        with needed(path := self._log_of(group, session)):
             yield from stored_turns(path, after=after, before=before, newest_first=newest_first)
 
     def _read(self, group: str, session: str, size: int) -> Window:
         """Return the newest turns of a log, with those that could not be written. Raises WorldFailed."""
         file = turns_file(group, session)
         unwritten = self._unwritten(file)  # before the log: it may be written to just now
-        with self._log_of(group, session) as path:
+        with needed(path := self._log_of(group, session)):
             window = read_window(path, size)
         if window.fault and window.fault != self._told.get(file):
             self._told[file] = window.fault
@@ -169,16 +168,8 @@ class TurnLogs:
                 window = replace(window, turns=(*window.turns, turn)[-size:], last_number=turn.number)
         return window
 
-    @contextlib.contextmanager
-    def _log_of(self, group: str, session: str) -> Iterator[Path]:
-        """Yield the path of a log. Raises WorldFailed instead of OSError and NotRegular."""
-        path = self.home / turns_file(group, session)
-        try:
-            yield path
-        except NotRegular as error:
-            raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
-        except OSError as error:
-            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
+    def _log_of(self, group: str, session: str) -> Path:
+        return self.home / turns_file(group, session)
 
 
 MIN_KEPT: Final = 2  # turns that stay at least when older ones are consolidated (AB1)

@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
-from honeybadger_host.files.safe_files import NotRegular, names_in, open_folder, open_plain
+from honeybadger_host.files.safe_files import names_in, open_folder, open_plain
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.opening import BEFORE
@@ -102,7 +102,7 @@ def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_a
             stem = name.removesuffix(STREAM)
             if stem != name and os.path.lexists(f"{home}/{folder}/../{TURNS}/{stem}.json"):
                 continue
-            with contextlib.suppress(OSError, NotRegular):
+            with contextlib.suppress(OSError):
                 opened, status = open_plain(name, within=fd)
                 with os.fdopen(opened, "rb") as file:
                     data = file.read(status.st_size + 1)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
-from honeybadger_host.files.safe_files import NotRegular, closing_fd, inside, open_plain
+from honeybadger_host.files.safe_files import closing_fd, inside, open_plain
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
@@ -107,7 +107,7 @@ def _has_end(folder_fd: int, name: str, size: int) -> bool:
         return False
     try:
         fd, _ = open_plain(name, within=folder_fd)
-    except (OSError, NotRegular):
+    except OSError:
         return True
     with closing_fd(fd):
         return os.pread(fd, 1, size - 1) in b"}\n"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HostError
-from honeybadger_host.files.safe_files import NotRegular, open_plain
+from honeybadger_host.files.safe_files import open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
 from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, is_edit, packed_line, unpacked_line
 from honeybadger_host.journal.folding import check_lines
@@ -253,8 +253,6 @@ def open_file(path: Path) -> int:
     """Return a descriptor of a file of an export. Raises ExportDamaged."""
     try:
         return open_plain(path)[0]
-    except NotRegular as error:
-        raise ExportDamaged(f"{path.name!r} is {error}") from None
     except OSError as error:
         raise ExportDamaged(f"{path.name!r}: {error.strerror}") from None
 

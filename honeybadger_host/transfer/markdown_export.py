@@ -11,7 +11,7 @@ import orjson
 
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import NotFound
-from honeybadger_host.files.safe_files import make_folders, open_new
+from honeybadger_host.files.safe_files import make_folders, needed, open_new
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -74,7 +74,8 @@ def _entry_text(entry: Entry) -> bytes:
 
 
 def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
-    window = read_window(path, sys.maxsize)
+    with needed(path):
+        window = read_window(path, sys.maxsize)
     if window.skipped:
         lines = count_of(window.skipped, "line")
         done.left_out.append(f"{path.name}: {lines} cannot be read; {window.fault}")

@@ -14,7 +14,7 @@ from typing import IO, TypeAlias
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.safe_files import NotRegular, kind_of, open_plain, printable
+from honeybadger_host.files.safe_files import kind_of, open_plain, printable
 from honeybadger_host.ops.archive import MAX_RATIO
 from honeybadger_host.text.time_stamps import time_in
 
@@ -139,20 +139,15 @@ def _below(top: Path) -> Iterator[SourceFile | Skipped]:
 
 def _plain(path: Path, top: Path) -> SourceFile | Skipped:
     name = str(path.relative_to(top)).encode("utf-8", "backslashreplace").decode()
-
-    def opened() -> IO[bytes]:
-        try:
-            return open(open_plain(path)[0], "rb")
-        except NotRegular as error:
-            raise OSError(f"it is {error}") from None
-
     try:
         status = path.lstat()
     except OSError as error:
         return Skipped(name, error.strerror or str(error))
     if not stat.S_ISREG(status.st_mode):
         return Skipped(name, f"{kind_of(status.st_mode)} is not read")
-    return SourceFile(name, datetime.fromtimestamp(status.st_mtime, UTC), opened, top.absolute().name)
+    return SourceFile(
+        name, datetime.fromtimestamp(status.st_mtime, UTC), lambda: open(open_plain(path)[0], "rb"), top.absolute().name
+    )
 
 
 def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:

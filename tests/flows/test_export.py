@@ -238,6 +238,13 @@ def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) 
     assert [line for line in conversation.splitlines() if line.startswith("turn")] == [f"turn {n}" for n in range(5)]
     assert run_cli("export", "main", "--markdown", "--to", tmp_path / "notes", home=lived).returncode == 1
 
+    (lived / "data/sessions/main/linked.jsonl").symlink_to("main.jsonl")
+    refused = run_cli("export", "main", "--markdown", "--to", tmp_path / "linked", home=lived)
+    (lived / "data/sessions/main/linked.jsonl").unlink()
+    assert refused.returncode == 1
+    assert "linked.jsonl is a link where the host needs a file: move it away; there is no export" in refused.stderr
+    assert not (tmp_path / "linked").exists()
+
 
 def repacked(source: Path, target: Path, change: Callable[[dict[str, bytes]], object], more: Any = ()) -> Path:
     """Pack an export again, after a change of its files, with further members."""
