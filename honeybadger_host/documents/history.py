@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.documents.merge import Overlapping, is_note, merge_lines, object_in, units_of
+from honeybadger_host.documents.merge import Overlapping, is_note, merge_lines, units_of
 from honeybadger_host.journal.changes import (
     ABSENT,
     NOTE_EDITED,
@@ -43,6 +43,7 @@ from honeybadger_host.journal.edits import (
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks, text_with
 from honeybadger_host.journal.reader import read_request
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, LAST_SEQ, Row
+from honeybadger_host.text.json_values import object_in
 
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
 NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the journal does not have

@@ -17,7 +17,7 @@ from weakref import ref
 
 import structlog
 
-from honeybadger_host.documents.merge import as_written, merge, merge_json, object_in, units_of
+from honeybadger_host.documents.merge import as_written, merge, merge_json, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.home import HISTORY, MEMORY, SUMMARY
@@ -32,6 +32,7 @@ from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import Edit, EditReader, Looked, Seen, digest_of, is_append, is_edit, text_after
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import LAST_SEQ, Row
+from honeybadger_host.text.json_values import object_in
 
 log = structlog.get_logger()
 

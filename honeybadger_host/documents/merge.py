@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.text.json_values import BOM, object_in
 
 # The first line of a note that the host wrote.
 _HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
@@ -216,15 +216,6 @@ def _joined(units: Sequence[bytes]) -> bytes:
 
 
 _MISSING: Final = object()
-
-
-def object_in(data: bytes) -> dict[str, Any] | None:
-    """Return the members of a JSON object, or None if a file holds anything else."""
-    try:
-        value = orjson.loads(data.removeprefix(BOM))
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -25,6 +25,7 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, try_lock
+from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
 
 PERSONA: Final = "CLAUDE.md"
@@ -198,11 +199,7 @@ def read_holder(home: Path) -> Holder:
 
 
 def _holder(data: bytes) -> Holder:
-    value: Any = None
-    with contextlib.suppress(orjson.JSONDecodeError):
-        value = orjson.loads(data)
-    if not isinstance(value, dict):
-        return Holder(None, None, None, None)
+    value = object_in(data) or {}
     return Holder(value.get("pid"), value.get("started"), value.get("host"), value.get("journal"))
 
 

@@ -27,8 +27,6 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
-# Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
-BOM: Final = b"\xef\xbb\xbf"
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
 FOLDER_MODE: Final = 0o700

@@ -26,7 +26,7 @@ from honeybadger_host.documents.history import (
     text_before,
 )
 from honeybadger_host.documents.in_use import is_json
-from honeybadger_host.documents.merge import Overlapping, merge_json, merge_lines, object_in, values_in
+from honeybadger_host.documents.merge import Overlapping, merge_json, merge_lines, values_in
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -65,6 +65,7 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import archive_standing, bring_back_notes
 from honeybadger_host.memory.markdown.notes import standing_span
+from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN
 
 # Files that the host appends to.

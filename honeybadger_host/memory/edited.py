@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_agent.wire.refusals import described
-from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
 _SHALLOW: Final = 250  # fewer brackets cannot be nested too deep

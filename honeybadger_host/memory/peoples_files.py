@@ -11,8 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import orjson
-
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.documents.history import revise
 from honeybadger_host.documents.projections import Projections
@@ -35,6 +33,7 @@ from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.summary_parts import sections_of
 from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.working_memory import ROOT as WORKING
+from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
@@ -283,11 +282,7 @@ def tidied(group: str, file: str, held: bytes) -> Change | None:
 
 
 def _says_nothing(data: bytes, member: str) -> bool:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return False
-    text = value.get(member) if isinstance(value, dict) else None
+    text = (object_in(data) or {}).get(member)
     return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
 
 

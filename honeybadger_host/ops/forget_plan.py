@@ -16,7 +16,6 @@ from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
-from honeybadger_host.documents.merge import object_in
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.journal.changes import EDIT_UNDONE, read_whole
 from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit
@@ -29,6 +28,7 @@ from honeybadger_host.memory.peoples_files import files_of
 from honeybadger_host.memory.session_document import parse_document, session_file
 from honeybadger_host.memory.turn_log import parse_turn, turns_file
 from honeybadger_host.memory.working_memory import session_folder
+from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
 from honeybadger_host.text.turn import Turn
 

@@ -17,7 +17,7 @@ import orjson
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.wire import is_store
-from honeybadger_host.files.safe_files import BOM, Signature
+from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entries.entry import marks_of, parse_entry
 from honeybadger_host.memory.markdown.notes import PREFACE, SIGNED, parse_notes
@@ -26,6 +26,7 @@ from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.sources import Source, Unsearchable
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import orjson
 
+from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
 FORGOTTEN: Final = "[forgotten]"
@@ -195,13 +196,13 @@ class Phrases:
             return data
         if data.lstrip()[:1] not in (b"{", b"["):
             return self.in_plain(data, is_all=is_all)
-        if is_all and (value := _value_of(data)) is not None:
+        if is_all and (value := value_in(data)) is not None:
             made = self._dumped(data, value, is_all)
             if made.count(b"\n") == data.count(b"\n"):
                 return made
         made = b"\n".join(self.in_json_line(line, is_all=is_all) for line in data.split(b"\n"))
         if self.finds(made.decode("utf-8", "surrogateescape")) or not _is_json(made):
-            value = _value_of(data)
+            value = value_in(data)
             if value is not None:  # else lines of JSON, or something broken
                 return self._dumped(data, value, is_all)
         return made
@@ -210,13 +211,13 @@ class Phrases:
         """Return the rest of a line of JSON: a value, or one member of a value on several lines."""
         if not line.strip(b" \t\r{}[],"):
             return line
-        if (value := _value_of(line)) is not None:
+        if (value := value_in(line)) is not None:
             return self._dumped(line, value, is_all)
         member = _MEMBER.fullmatch(line)
-        if member is None or not (member["value"] in _BEGUN or _value_of(member["value"]) is not None):
+        if member is None or not (member["value"] in _BEGUN or value_in(member["value"]) is not None):
             return FORGOTTEN.encode() if is_all else self.in_plain(line)
         name = (member["name"] or b"").decode("utf-8", "replace")
-        value = _value_of(member["value"])
+        value = value_in(member["value"])
         if not is_all:
             made_name, made = self.in_text(name, is_said=False), self.in_value(value, name)
         elif name in _OF_ENTRIES:
@@ -268,16 +269,8 @@ def _wide_text(data: bytes) -> str:
     return "\0".join(texts)
 
 
-def _value_of(data: bytes) -> Any:
-    """Return a value of JSON, or None if it is not JSON."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-
-
 def _is_json(data: bytes) -> bool:
-    return _value_of(data) is not None or all(_value_of(line) is not None for line in data.split(b"\n") if line.strip())
+    return value_in(data) is not None or all(value_in(line) is not None for line in data.split(b"\n") if line.strip())
 
 
 # ------------------------------------------------------------------------------------------------------- blank texts
@@ -345,10 +338,10 @@ def _unmarked(line: str) -> str:
 
 def said_in(data: bytes) -> list[str]:
     """Return the texts of a record: the lines of a note without its heading, or the strings in JSON."""
-    if (value := _value_of(data)) is not None:
+    if (value := value_in(data)) is not None:
         texts = _texts(value)
     elif data.lstrip()[:1] == b"{":
-        texts = list(chain.from_iterable(_texts(_value_of(line)) for line in data.split(b"\n")))
+        texts = list(chain.from_iterable(_texts(value_in(line)) for line in data.split(b"\n")))
     else:
         lines = data.decode("utf-8", "replace").strip("\n").split("\n")
         kept = [line.removeprefix("- ") for line in lines if not _HEADING.fullmatch(line)]

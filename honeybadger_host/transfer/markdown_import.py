@@ -11,7 +11,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
-from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile

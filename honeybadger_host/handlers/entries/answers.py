@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import orjson
-
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import (
     MAX_NOTE_CHARACTERS,
@@ -25,6 +23,7 @@ from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size
 from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
+from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.labels import each_once
 
 
@@ -133,10 +132,7 @@ def not_found(id_: str, field: str = "payload.id") -> Refusal:
 
 def _is_json(text: str) -> bool:
     """Return whether a text is a JSON object or array."""
-    try:
-        return isinstance(orjson.loads(text), dict | list)
-    except orjson.JSONDecodeError:
-        return False
+    return isinstance(value_in(text), dict | list)
 
 
 WriteT = TypeVar("WriteT", SaveMemory, EditMemory)

@@ -8,8 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
-
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked
@@ -17,6 +15,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.memory.entries.entry import Entry, entry_file, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.lookups import Among, Listed
+from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import one_line
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -164,7 +163,7 @@ def _levels(category: str) -> int:
 
 def holds(where: Mapping[str, Any], entry: Entry) -> bool:
     """Return whether all conditions hold for an entry. A missing member is null."""
-    held: dict[str, Any] = {"metadata": entry.metadata, "content": _json_of(entry.content)}
+    held: dict[str, Any] = {"metadata": entry.metadata, "content": value_in(entry.content)}
     for path, condition in where.items():
         value: Any = held
         for part in path.split("."):
@@ -173,14 +172,6 @@ def holds(where: Mapping[str, Any], entry: Entry) -> bool:
         if not all(_compared(value, name, wanted) for name, wanted in operators.items()):
             return False
     return True
-
-
-def _json_of(content: str) -> Any:
-    """Return the JSON that a text is, or None if it is not."""
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _compared(value: Any, name: str, wanted: Any) -> bool:

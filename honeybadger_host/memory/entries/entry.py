@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, OriginKind, is_name
 from honeybadger_agent.wire.refusals import check_numbers
-from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 

@@ -10,9 +10,9 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final, TypeVar
 
-from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, NoteBook
 from honeybadger_host.memory.markdown.notes_together import NotesInContext, Together, alone, together
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 

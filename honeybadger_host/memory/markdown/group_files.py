@@ -13,12 +13,13 @@ from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.home import MEMORY, SUMMARY
-from honeybadger_host.files.safe_files import BOM, Changing, NotRegular, Signature, closing_fd, open_plain
+from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines, newest_notes
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
 from honeybadger_host.memory.markdown.summary_parts import without_parts
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, neutralise, tokens_of
 
 # Bytes served of a larger MEMORY.md: the newest notes of each author. Any other file that is larger is refused.

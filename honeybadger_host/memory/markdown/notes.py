@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
-from honeybadger_host.files.safe_files import BOM
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _HEADING: Final = "## "

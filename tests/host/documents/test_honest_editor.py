@@ -8,8 +8,8 @@ import pytest
 from honeybadger_host.documents import rendering
 from honeybadger_host.documents.history import remove_notes
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.journal.changes import Added, NotesRevised
+from honeybadger_host.text.json_values import BOM
 from tests.host.documents.world import LAYOUTS, MEMORY, World, note
 
 

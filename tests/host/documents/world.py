@@ -11,13 +11,13 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.documents.saves import Saves
-from honeybadger_host.files.safe_files import BOM
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.journal.changes import Added, Change, NotesRevised
 from honeybadger_host.journal.edits import Edit, EditReader, edit_of
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory.peoples_files import document_group
+from honeybadger_host.text.json_values import BOM
 
 MEMORY = "groups/main/MEMORY.md"
 

@@ -1,0 +1,24 @@
+"""JSON that others wrote, read without an error where it is none. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+# Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
+BOM: Final = b"\xef\xbb\xbf"
+
+
+def value_in(data: bytes | str) -> Any:
+    """Return a value of JSON, or None if it is not JSON."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """Return the members of a JSON object, or None if a file holds anything else."""
+    value = value_in(data.removeprefix(BOM))
+    return value if isinstance(value, dict) else None
