@@ -45,6 +45,17 @@ def is_json(file: str) -> bool:
     return file.endswith((".json", ".json.deleted"))
 
 
+def is_whole(file: str, data: bytes) -> bool:
+    """Return whether a file is UTF-8, or a JSON object."""
+    if is_json(file):
+        return object_in(data) is not None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def merged_as(file: str, base: bytes, newest: bytes, saved: bytes) -> bytes:
     """Return the newest version of a document with what a person changed between `base` and `saved`."""
     return (merge_json if is_json(file) else merge)(base, newest, saved)
@@ -265,10 +276,8 @@ class DocumentsInUse:
 
     def may_be_version(self, file: str, data: bytes) -> bool:
         """Return whether a file holds what a document may become: UTF-8, or a JSON object that is not half written."""
-        if not is_json(file):
-            return _is_utf8(data)
         rules = self.rules(file)
-        return object_in(data) is not None and (rules is None or rules.is_version(data))
+        return is_whole(file, data) and (rules is None or rules.is_version(data))
 
     def as_version(self, file: str, data: bytes, newest: bytes) -> bytes:
         """Return the content of a file; derived members have the values of the newest version."""
@@ -456,11 +465,3 @@ class DocumentsInUse:
             return []
         packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None
         return [Seen(file, self.journal.committed_seq, signature, len(data), digest_of(data), packed)]
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -98,9 +98,10 @@ class Saves:
     def view(self, file: str, data: bytes, signature: Signature) -> bytes:
         """Return the text for a reader who found `data` in a file: the newest version merged with a person's save."""
         document = self._in_use.get(file)
-        if document is None:
+        if document is None and (self._in_use.may_be_version(file, data) or not self._in_use.covers(file)):
             return data
         with self._in_use.lock:
+            document = document or self._in_use.load(file)
             newest = document.newest
             if newest is not None and (signature == document.left or not self._in_use.may_be_version(file, data)):
                 return newest

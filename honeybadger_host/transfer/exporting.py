@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from honeybadger_host import __version__
-from honeybadger_host.documents.in_use import MAX_BYTES
+from honeybadger_host.documents.in_use import MAX_BYTES, is_json, is_whole
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, is_served, single_files_of
 from honeybadger_host.files.safe_files import (
@@ -35,6 +35,7 @@ from honeybadger_host.journal.reader import read_changed_files
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.journal.transfer import last_of, read_group, read_receipts, read_unsettled
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.peoples_files import document_group
 from honeybadger_host.ops.archive import appearing, packing
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -110,6 +111,8 @@ class _Exporter:
         done = self._done
         done.files, done.bytes = len(self._files), sum(held.size for held in self._files.values())
         unsettled = read_unsettled(self._journal, self._group, seq)
+        for waiting in unsettled:
+            self._check_is_whole(waiting)
         lines = {
             JOURNAL: self._event_lines(seq),
             RECEIPTS: map(receipt_line, read_receipts(self._journal, self._group, seq)),
@@ -171,6 +174,15 @@ class _Exporter:
         if not is_plain(name) and not name.endswith(".tmp"):
             self._leave_out(file, "hidden, or its name is not UTF-8")
         return is_plain(name)
+
+    def _check_is_whole(self, file: str) -> None:
+        """Raise HostError if changes wait for a document that a person broke: they would not be in the export."""
+        place = place_of(file, self._group)
+        if place not in self._files or document_group(file) is None:
+            return
+        if not is_whole(file, (self._to / CONTENT / place).read_bytes()):
+            what = "JSON object" if is_json(file) else "UTF-8"
+            raise HostError(f"{file} is no {what}, and changes wait for it: mend it, then export again")
 
     def _leave_out(self, file: str, why: str) -> None:
         self._done.left_out.append(f"{printable(file)}: {why}")

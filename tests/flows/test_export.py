@@ -18,7 +18,7 @@ from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
-from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli, status_of, wait_for
 from tests.people import grow_old, looking, newest_edit, save, settle, wait_until_looked_at
 
 FORGOTTEN = ("likes cake", "turn 3", "has a dog")
@@ -159,6 +159,24 @@ def test_edits_before_an_export_are_noticed_after_import(lived: Path, tmp_path: 
     make_host(AT_ONCE, home=other).start()
     assert newest_edit(other, "MEMORY.md", 3).kind == "edit"
     assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
+
+
+def test_a_broken_file_with_changes_that_wait_is_not_exported(
+    home: Path, tmp_path: Path, make_host: HostFactory
+) -> None:
+    looking(make_host(AT_ONCE))
+    stranger = RawSender(home).make()
+    stranger.do("n1", content="likes Käse")
+    settle(home)
+    other = stranger.memory_text().encode("latin-1")
+    stranger.memory.write_bytes(other)
+    wait_for(lambda: "groups/main/MEMORY.md" in (status_of(home).get("damaged") or ()), what="the file is named")
+    stranger.do("n2", content="likes tea")
+    said = cli_error("export", "main", "--to", tmp_path / "a.tar.gz", home=home)
+    assert "groups/main/MEMORY.md is no UTF-8, and changes wait for it: mend it" in said
+    stranger.memory.write_text(other.decode("latin-1"))
+    wait_for(lambda: "likes tea" in stranger.memory_text(), what="the note is written")
+    exported(home, tmp_path / "a.tar.gz")
 
 
 def test_an_older_export_keeps_forgotten_texts_out(forgetful: Path, archive: Path, tmp_path: Path) -> None:
