@@ -87,6 +87,8 @@ class Renderer:
                     document.left = signature_of(path)
                 else:
                     self._in_use.touch(file)
+                    if not self._in_use.may_be_version(file, read_whole(path) or bytes(document.text)):
+                        raise WorldFailed(f"{path} cannot be read (`honeybadger-host doctor` says why)")
                     raise WorldFailed(f"{path} was changed meanwhile")
         if is_open_for_writing(path):
             raise WorldFailed(f"{path} is open for writing in another program")
