@@ -1,5 +1,7 @@
-"""The output of a `honeybadger-host` command for its operator: a text, JSON, or why it failed."""
+"""The output of a `honeybadger-host` command for its operator: a text, JSON, or why it failed; and other programs."""
 
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +31,9 @@ def cli_error(*arguments: object, home: Path, code: int = 1) -> str:
     if code > 2:
         assert done.stderr.splitlines()[-1].startswith("honeybadger-host: "), done
     return " ".join(done.stderr.replace("│", " ").split())  # wrong usage is shown in a box
+
+
+def finished(command: Sequence[object], *, timeout: float = 100, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program that is not ours, or must import for itself, to its end."""
+    words = [*map(str, command)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **more)

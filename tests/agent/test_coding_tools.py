@@ -18,6 +18,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks.hook import login_name
 from honeybadger_agent.hooks.tools import packages_folder
 from honeybadger_agent.models.model import ModelSaid
+from tests.commands import finished
 from tests.endpoint import Answer, Asked, Endpoint, anthropic, served
 from tests.hosting import AGENT, PLAIN, HostProcess, turns_of, wait_for
 
@@ -91,16 +92,8 @@ class Desk:
 
     def run(self, *command: str) -> str:
         """Return what a program prints. Fails when it fails."""
-        done = subprocess.run(
-            command,
-            cwd=self.repository,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        where: dict[str, Any] = {"cwd": self.repository, "env": self.environment, "stdin": subprocess.DEVNULL}
+        done = finished(command, timeout=SECONDS, **where)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
 

@@ -13,6 +13,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks import hook
+from tests.commands import finished
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, at_once, common_folder, frozen_environment, turns_of, wait_for
 
@@ -78,14 +79,8 @@ def patient_copy() -> str:
 def run_hook(
     home: Path, said: str, tool: str = "claude-code", program: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-ISWerror", *(program or [patient_copy()]), tool],
-        input=said,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=frozen_environment(HONEYBADGER_HOME=str(home)),
-    )
+    command = [sys.executable, "-ISWerror", *(program or [patient_copy()]), tool]
+    return finished(command, input=said, env=frozen_environment(HONEYBADGER_HOME=str(home)))
 
 
 def context_of(done: subprocess.CompletedProcess[str]) -> str:

@@ -1,12 +1,12 @@
 """The agent's package imports neither the host, nor what the host needs, nor an event loop before one is used."""
 
 import pkgutil
-import subprocess
 import sys
 
 import pytest
 
 import honeybadger_agent
+from tests.commands import finished
 
 MODULES = [
     "honeybadger_agent",
@@ -28,7 +28,7 @@ FOREIGN = [
 
 def run(source: str) -> None:
     """Run Python with warnings as errors; fails with what it printed."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, check=False)
+    done = finished([sys.executable, "-W", "error", "-c", source])
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -19,6 +19,7 @@ from honeybadger_host import __version__
 from honeybadger_host.ops.doctor.agent_checks import coding_tools
 from tests.agent.mcp_story import tool_called
 from tests.agent.test_hooks import Transcript, event
+from tests.commands import finished
 from tests.hosting import HostProcess, run_agent, turns_of, wait_for
 
 # A tool's program that takes notes of how it is called.
@@ -189,14 +190,8 @@ def test_the_commands_of_an_installed_package_keep_a_turn(user: User, served: Ho
     transcript.line(**said)
 
     def run_command() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["sh", "-c", command.replace(variable, str(package))],
-            input=event(transcript, name),
-            env=user.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        shell = ["sh", "-c", command.replace(variable, str(package))]
+        return finished(shell, input=event(transcript, name), env=user.environment)
 
     done = run_command()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

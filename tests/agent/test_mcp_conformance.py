@@ -7,7 +7,6 @@ docs/connecting.md.
 import contextlib
 import http.client
 import re
-import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.agent.test_mcp_http import serving, token_of
+from tests.commands import finished
 from tests.endpoint import listening
 from tests.hosting import HostProcess, frozen_environment
 
@@ -69,8 +69,6 @@ def test_the_official_scenarios_pass(host: HostProcess, home: Path) -> None:
     with serving(home) as server, with_token(server.url, token_of(home, "judge")) as url:
         for scenario in SCENARIOS:
             command = [str(NODE), str(PROGRAM), "server", "--url", url, "--scenario", scenario]
-            ran = subprocess.run(
-                command, capture_output=True, text=True, timeout=400, check=False, env=frozen_environment()
-            )
+            ran = finished(command, timeout=400, env=frozen_environment())
             assert ran.returncode == 0, ran.stdout + ran.stderr
             assert re.search(r"Passed: [1-9]\d*/\d+, 0 failed", ran.stdout), ran.stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from honeybadger_agent.models.model import (
     ToolSpec,
     UserSaid,
 )
+from tests.commands import finished
 from tests.endpoint import Answer, Endpoint, anthropic, in_turn, openai, refusal, served
 
 if TYPE_CHECKING:  # its library takes a second
@@ -339,14 +339,7 @@ asyncio.run(main())
             endpoint = endpoints.enter_context(served(in_turn(protocol.write(HELLO))))
             arguments += [protocol.provider, endpoint.url + protocol.path]
             expected += f"{HELLO.text} [('127.0.0.1', {int(endpoint.url.rpartition(':')[2])})]\n"
-        run = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program, *arguments],
-            env={"PATH": "", **POISON},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        run = finished([sys.executable, "-W", "error", "-c", program, *arguments], env={"PATH": "", **POISON})
     assert (run.stdout, run.stderr) == (expected, "")
 
 

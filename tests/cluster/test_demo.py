@@ -1,11 +1,12 @@
 """`make demo` and `make cluster` hold what they show, and leave nothing."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.commands import finished
 
 DEMOS = Path(__file__).parents[2] / "docs" / "demo"
 
@@ -13,10 +14,7 @@ DEMOS = Path(__file__).parents[2] / "docs" / "demo"
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("story", ["demo.py", "cluster.py"])
 def test_the_story_holds_and_leaves_nothing(tmp_path: Path, story: str) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, str(DEMOS / story)], env=environment, capture_output=True, text=True, timeout=280, check=False
-    )
+    done = finished([sys.executable, DEMOS / story], env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=280)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "Everything held" in done.stdout
     assert list(tmp_path.iterdir()) == []

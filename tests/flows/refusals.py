@@ -16,7 +16,9 @@ DEEP: Final = "[" * 600 + "]" * 600
 BLANK: Final = (" ", "\n\n", "\u200b\u2060", "\x00", "\u2800", " \n\t\u202e\ufeff")
 FORGED: Final = ("a\nb", "a]: hi [b", "[", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", " ", "\u3164", "a\x1b[1m")
 KEYS: Final = (" ", " k", "k ", "a\nb", "a\u2028b", "a\x00b", "\u200b", "a\u202eb", "a\u200bb", "\u2800", "a\rb")
+REPLACED: Final = {"content": "x", "name": "taken.md", "category": "docs", "replace": True}
 DAILY: Final = {"name": "News", "description": "Tell it", "schedule_type": "cron", "cron_expression": "0 9 * * *"}
+LATER: Final = {"query": "tea", "since": "2026-05-02"}
 ONCE: Final = {"name": "News", "description": "Tell it", "schedule_type": "once"}
 OFTEN: Final = {"name": "News", "description": "Tell it", "schedule_type": "interval"}
 
@@ -73,18 +75,8 @@ REFUSED: dict[str, list[Row]] = {
         ({"content": "x", "name": "a/b", "replace": True}, "invalid", "payload.name", "a name as a file has"),
         ({"content": "x", "name": "n", "expected_version": "v"}, "invalid", "payload.expected_version", "replace"),
         ({"content": "x", "name": "taken.md", "category": "DOCS"}, "conflict", "payload.name", "<entry>"),
-        (
-            {"content": "x", "name": "taken.md", "category": "docs", "replace": True, "expected_version": None},
-            "conflict",
-            "payload.name",
-            "has this name",
-        ),
-        (
-            {"content": "x", "name": "n", "replace": True, "expected_version": "v"},
-            "conflict",
-            "payload.expected_version",
-            "n",
-        ),
+        (REPLACED | {"expected_version": None}, "conflict", "payload.name", "has this name"),
+        (REPLACED | {"name": "n", "expected_version": "v"}, "conflict", "payload.expected_version", "n"),
         ({"content": "x", "origin": "internet"}, "invalid", "payload.origin", ""),
         ({"content": "x", "origin_from": "https://example.org"}, "invalid", None, "say payload.origin, too"),
         ({"content": "x", "supersedes": [NO_ID]}, "not_found", "payload.supersedes", NO_ID),
@@ -158,12 +150,7 @@ REFUSED: dict[str, list[Row]] = {
     ],
     "search_memory": [
         ({"query": "tea", "since": "2026-02-30"}, "invalid", "payload.since", "not an existing date"),
-        (
-            {"query": "tea", "since": "2026-05-02", "until": "2026-05-01"},
-            "invalid",
-            "payload.until",
-            "until 2026-05-01 is before since 2026-05-02",
-        ),
+        (LATER | {"until": "2026-05-01"}, "invalid", "payload.until", "until 2026-05-01 is before since 2026-05-02"),
     ],
     "archive_memory": [
         ({"id": "main#1"}, "invalid", "payload.id", ""),

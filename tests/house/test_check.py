@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.commands import finished
+
 TWICE: Final = Path(__file__).parents[2] / ".ci" / "twice.py"
 ONCE: Final = """
 from pathlib import Path
@@ -35,7 +37,7 @@ def check(tmp_path: Path) -> Check:
             (tmp_path / "test_it.py").write_text(tests)
         given = (*("-p", "no:cacheprovider"), *arguments) if "--total" not in arguments else arguments
         command = [sys.executable, str(TWICE), "results.json", *given]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+        return finished(command, cwd=tmp_path, env=env)
 
     return run
 

@@ -16,6 +16,7 @@ from honeybadger_host.curation.proposal import GateName
 from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.memory import turn_log_store
 from honeybadger_host.settings import Consolidation, History
+from tests.commands import finished
 from tests.hosting import HostProcess
 
 ROOT = Path(__file__).parents[2]
@@ -64,20 +65,13 @@ def test_every_command_of_the_tour_prints_its_output(tmp_path: Path) -> None:
 
 def test_the_first_commands_of_the_readme_run(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "remember" in block]
-    run = subprocess.run(
-        ["sh", "-eu", "-c", script.replace("$PWD/.venv/bin", str(BIN))],
-        cwd=host.home,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
+    shell = ["sh", "-eu", "-c", script.replace("$PWD/.venv/bin", str(BIN))]
+    run = finished(shell, cwd=host.home, stdin=subprocess.DEVNULL)
+    assert (run.returncode, run.stderr) == (0, "")
     saved, *found = run.stdout.splitlines()
     assert saved == "saved in MEMORY.md, section Preferences"
     assert "User prefers dark mode" in found[1]
     assert "## Remembered Facts groups/main/MEMORY.md" in " ".join(run.stdout.split())
-    assert run.stderr == ""
 
 
 def test_the_readme_begins_with_sentence_picture_and_start() -> None:
@@ -98,19 +92,15 @@ def test_the_recorded_demo_holds_what_it_checks() -> None:
 
 def test_the_readmes_shell_client_saves_its_note(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
-    run = subprocess.run(
-        ["sh", "-eu", "-c", script], cwd=host.home, capture_output=True, text=True, timeout=100, check=True
-    )
-    assert '"ok":true' in run.stdout
+    run = finished(["sh", "-eu", "-c", script], cwd=host.home)
+    assert '"ok":true' in run.stdout, run.stderr
     assert "## Preferences (sheila, " in (host.home / "groups/main/MEMORY.md").read_text()
 
 
 def test_the_python_client_of_the_readme_prints_a_context(host: HostProcess) -> None:
     (program,) = blocks("README.md", "python")
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=host.home, capture_output=True, text=True, timeout=100, check=True
-    )
-    assert "User prefers tea without sugar" in run.stdout
+    run = finished([sys.executable, "-c", program], cwd=host.home)
+    assert "User prefers tea without sugar" in run.stdout, run.stderr
     assert run.stdout.count("What do I like?") == 1  # in the messages, not in the system text as well
     assert "## Remembered Facts groups/main/MEMORY.md" in run.stdout
 

@@ -6,7 +6,6 @@
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 from honeybadger_host import __version__
+from tests.commands import finished
 from tests.hosting import HostProcess, frozen_environment
 
 ROOT: Final = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def stages() -> list[list[tuple[str, str]]]:
 def program(home: Path, command: list[str], **environment: str) -> str:
     """Run what a container runs, with this environment's programs; return what it prints."""
     env = frozen_environment(PATH=f"{BIN}:/usr/bin:/bin", XDG_CONFIG_HOME=str(home.parent / "config"), **environment)
-    done = subprocess.run(command, env=env, cwd=home.parent, capture_output=True, text=True, timeout=100, check=False)
+    done = finished(command, env=env, cwd=home.parent)
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import finished
+
 ROOT = Path(__file__).parents[2]
 HOST, AGENT = "honeybadger_host", "honeybadger_agent"
 
@@ -219,15 +221,8 @@ assert {{number: signal.getsignal(number) for number in signal.valid_signals()}}
 assert dict(os.environ) == environment
 print("done")
 """
-    run = subprocess.run(
-        [sys.executable, "-B", "-W", "error", "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        env={"PATH": "", "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    command = [sys.executable, "-B", "-W", "error", "-c", script]
+    run = finished(command, cwd=tmp_path, env={"PATH": "", "PYTHONPATH": str(ROOT)})
     assert (run.stdout, run.stderr) == ("done\n", "")
     assert list(tmp_path.iterdir()) == []
 

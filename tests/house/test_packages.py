@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from honeybadger_host import __version__
+from tests.commands import finished
 from tests.hosting import frozen_environment
 from tests.house.test_image import ROOT, stages
 
@@ -24,7 +25,7 @@ pytestmark = [
 def run(*command: str | Path, folder: Path) -> str:
     """Run a command as a new user would, in a folder that is also HOME; return what it prints."""
     env = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / ".config")}  # how to reach the index stays
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
+    done = finished(command, cwd=folder, env=env, timeout=500)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout
 

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from honeybadger_host import __version__
+from tests.commands import finished
 from tests.hosting import frozen_environment
 
 ROOT: Final = Path(__file__).parents[2]
@@ -74,8 +75,7 @@ def test_both_wheels_together_are_a_host_and_agents(wheels: dict[str, Path], tmp
 
     def python(*arguments: str) -> str:
         env = frozen_environment(PYTHONPATH=str(site), PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100)
+        done = finished([sys.executable, *arguments], cwd=tmp_path, env=env)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -11,6 +11,7 @@ import pytest
 from honeybadger_host.errors import HomeError, HostError, JournalError, SettingsError
 from honeybadger_host.files.home import make_home
 from honeybadger_host.ops.systemd import SYSTEM_HOME, Plan, check_visible, plan_system, plan_user, run, show, write
+from tests.commands import finished
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]
@@ -113,9 +114,7 @@ def laid_out(folder: Path, plan: Plan) -> Path:
 
 
 def exposure(unit: Path) -> float:
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)], capture_output=True, text=True
-    )
+    done = finished(["systemd-analyze", "security", "--offline=true", "--no-pager", unit])
     match = re.search(r"Overall exposure level for .*: ([\d.]+)", done.stdout)
     if match is None:
         pytest.skip(f"this systemd-analyze rates no files: {(done.stderr or done.stdout).strip()[-200:]}")
@@ -138,9 +137,7 @@ def test_systemd_finds_nothing_wrong_with_the_units(kind: str, tmp_path: Path) -
     unit = laid_out(tmp_path, plan)
     options_ = ["--user"] if kind == "user" else []
     environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
-    done = subprocess.run(
-        ["systemd-analyze", *options_, "verify", "--man=no", str(unit)], capture_output=True, text=True, env=environment
-    )
+    done = finished(["systemd-analyze", *options_, "verify", "--man=no", unit], env=environment)
     about_us = [line for line in done.stderr.splitlines() if "honeybadger" in line]
     assert about_us == []
     assert done.returncode == 0, done.stderr
@@ -156,7 +153,7 @@ def test_an_instance_unit_serves_the_home_of_its_name(tmp_path: Path) -> None:
         text = (ROOT / "deploy" / "cluster" / name).read_text()
         (drop_ins / name).write_text(text.replace(str(SYSTEM_COMMAND), str(BARE)))
     instance = str(unit.with_name("honeybadger-host@red.service"))
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", instance], capture_output=True, text=True)
+    done = finished(["systemd-analyze", "verify", "--man=no", instance])
     assert [line for line in done.stderr.splitlines() if "honeybadger" in line] == []
     assert done.returncode == 0, done.stderr
     changed = options((drop_ins / "honeybadger-host@.conf").read_text())
@@ -173,11 +170,7 @@ def test_user_and_home_are_made_as_the_files_say(tmp_path: Path) -> None:
         ("systemd-sysusers", "sysusers.d", []),
         ("systemd-tmpfiles", "tmpfiles.d", ["--create"]),
     ):
-        done = subprocess.run(
-            [tool, f"--root={tmp_path}", *more, f"{tmp_path}/etc/{folder}/honeybadger.conf"],
-            capture_output=True,
-            text=True,
-        )
+        done = finished([tool, f"--root={tmp_path}", *more, f"{tmp_path}/etc/{folder}/honeybadger.conf"])
         assert done.returncode == 0, done.stderr
     (entry,) = [line for line in (tmp_path / "etc/passwd").read_text().splitlines() if line.startswith("honeybadger:")]
     uid, home = entry.split(":")[2], entry.split(":")[5]

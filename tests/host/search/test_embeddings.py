@@ -1,7 +1,6 @@
 """The real model puts near what means the same, without a network."""
 
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from honeybadger_host.compose import build
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.search.embeddings import Embedder, open_embedder
 from honeybadger_host.settings import Settings
+from tests.commands import finished
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 print(Embedder().embed_query("offline").shape)
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
+    run = finished([sys.executable, "-c", script])
     assert (run.stdout, run.returncode) == ("(384,)\n", 0), run.stderr
 
 
