@@ -123,14 +123,13 @@ def take_standing(members: dict[str, Any]) -> Standing:
 
 def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
     """Return a standing as members of a file, without empty ones."""
-    members: dict[str, str | Sequence[str]] = {}
-    if standing.supersedes:
-        members["supersedes"] = [*standing.supersedes]
-    if standing.superseded_by is not None:
-        members["superseded_by"] = standing.superseded_by
-    if standing.valid_until is not None:
-        members["valid_until"] = time_stamp(standing.valid_until, "auto")
-    return members
+    until = standing.valid_until
+    members = {
+        "supersedes": [*standing.supersedes],
+        "superseded_by": standing.superseded_by,
+        "valid_until": until and time_stamp(until, "auto"),
+    }
+    return {name: value for name, value in members.items() if value}
 
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"

@@ -26,19 +26,15 @@ def part_of(text: str, session: str) -> str | None:
 def with_part(text: str, session: str, body: str | None) -> str:
     """Return the file with a new text in a session's part, which is added at the end; `body` None: without the part."""
     sections = sections_of(text)
-    wanted = None if body is None else f"{_HEADING}{session}\n\n{_kept_inside(body)}\n"
-    made: list[str] = []
-    for section in sections:
-        if _name(section) != session:
-            made.append(section)
-        elif wanted is not None:
-            is_last = section is sections[-1]
-            made.append(wanted if is_last else f"{wanted}\n")
-            wanted = None
-    if wanted is not None:
-        before = "".join(made).rstrip("\n")
-        return f"{before}\n\n{wanted}" if before else wanted
-    return "".join(made)
+    names = [_name(section) for section in sections]
+    at = names.index(session) if session in names else len(sections)
+    above, below = "".join(sections[:at]), without_parts("".join(sections[at:]), (session,))
+    if body is None:
+        return above + below
+    part = f"{_HEADING}{session}\n\n{_kept_inside(body)}\n"
+    if at == len(sections) and above:
+        above = above.rstrip("\n") + "\n\n"
+    return f"{above}{part}\n{below}" if below else above + part
 
 
 def without_parts(text: str, sessions: Collection[str]) -> str:
