@@ -79,10 +79,7 @@ def test_a_full_journal_is_unavailable_and_later_works_once(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create", "journal.db", errno.ENOSPC)
-    settings: dict[str, object] = {  # a checkpoint would say it, too
-        "spool.batch_writer.FULL_DISK_SECONDS": 0.3,
-        "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
-    }
+    settings = {**NO_CHECKPOINT, "spool.batch_writer.FULL_DISK_SECONDS": 0.3}  # a checkpoint would say it, too
     host = make_host(settings, env=fault.env).start()
     stranger.do("before", content="before")
     fault.begin()

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, begin, files_with, run_cli, turns_of, wait_for
@@ -130,24 +132,31 @@ def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: 
     assert found["markdown: vault/Über uns/日本.md"]["category"] == "imported/uber-uns"
     daily = found["markdown: vault/memory/2026-03-18.md"]
     assert (daily["created"], daily["updated"]) == ("2026-03-18T00:00:00Z", "2026-03-18T00:00:00Z")
-    assert (found["markdown: vault/MEMORY.md"]["aliases"], found["markdown: vault/MEMORY.md"]["metadata"]) == (
-        ["Long", "Facts, all"],
-        {},
-    )
-    assert found["markdown: vault/MEMORY.md"]["updated"] == "2025-06-15T15:06:40Z"
+    memory = found["markdown: vault/MEMORY.md"]
+    assert (memory["aliases"], memory["metadata"]) == (["Long", "Facts, all"], {})
+    assert memory["updated"] == "2025-06-15T15:06:40Z"
     search = cli_json("search", "main", "pinch side shoots", home=home)
     assert search["hits"][0]["id"] == tomatoes["id"]
 
 
-def test_equal_names_in_two_vaults_are_two_entries(home: Path, tmp_path: Path) -> None:
-    for name in ("boats", "cars"):
-        vault = write(tmp_path / name, {"index.md": f"About {name}."})
-        assert counts(imported(home, vault)) == (0, 1, 0)
-        assert counts(imported(home, vault / "index.md")) == (0, 0, 1)
-    assert {name: one["content"] for name, one in entries(home).items()} == {
-        "markdown: boats/index.md": "About boats.",
-        "markdown: cars/index.md": "About cars.",
-    }
+@pytest.mark.parametrize(
+    ("kind", "file", "known"),
+    [
+        ("markdown", "index.md", {"projects/-home-cars/index.md": 1}),
+        ("claude-code", "memory/MEMORY.md", {"projects": 2, ".": 2}),
+    ],
+)
+def test_equal_names_in_two_folders_are_two_entries(
+    home: Path, tmp_path: Path, kind: str, file: str, known: dict[str, int]
+) -> None:
+    folder, said = tmp_path / "claude", {"-home-boats": "The boat is blue.", "-home-cars": "The car is red."}
+    for name, text in said.items():
+        write(folder / "projects" / name, {file: text})
+        assert counts(imported(home, folder / "projects" / name, "--from", kind)) == (0, 1, 0)
+    held = {name: one["content"] for name, one in entries(home).items()}
+    assert held == {f"{kind}: {name}/{file}": text for name, text in said.items()}
+    for path, count in known.items():
+        assert counts(imported(home, folder / path, "--from", kind)) == (0, 0, count)
 
 
 def test_a_chatgpt_export_follows_the_shown_branch(home: Path, tmp_path: Path) -> None:
@@ -178,24 +187,8 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
     ]
     assert turns[0]["at"] == "2026-01-15T10:00:01.500Z"
     fact = entries(home)["claude-code: project/memory/port.md"]
-    assert (fact["title"], fact["content"], fact["category"]) == (
-        "port-of-the-server",
-        "It is 8080.",
-        "imported/memory",
-    )
-
-
-def test_projects_of_claude_code_share_a_group(home: Path, tmp_path: Path) -> None:
-    projects = tmp_path / "claude" / "projects"
-    for name, fact in (("-home-boats", "The boat is blue."), ("-home-cars", "The car is red.")):
-        write(projects / name, {"memory/MEMORY.md": fact})
-        assert counts(imported(home, projects / name, "--from", "claude-code")) == (0, 1, 0)
-    assert {name: one["content"] for name, one in entries(home).items()} == {
-        "claude-code: -home-boats/memory/MEMORY.md": "The boat is blue.",
-        "claude-code: -home-cars/memory/MEMORY.md": "The car is red.",
-    }
-    for above in (projects, tmp_path / "claude"):
-        assert counts(imported(home, above, "--from", "claude-code")) == (0, 0, 2)
+    assert (fact["title"], fact["content"]) == ("port-of-the-server", "It is 8080.")
+    assert fact["category"] == "imported/memory"
 
 
 def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> None:
@@ -269,13 +262,9 @@ def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, t
 
 
 def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
-    memory: dict[str, Any] = {
-        "id": "a1",
-        "memory": "Dev works at TechCorp",
-        "user_id": "dev",
-        "categories": ["professional"],
-    }
-    memory |= {"created_at": "2025-07-01T10:00:00-07:00", "updated_at": None, "metadata": {"type": "work"}}
+    memory: dict[str, Any] = {"id": "a1", "memory": "Dev works at TechCorp", "user_id": "dev"}
+    memory |= {"categories": ["professional"], "metadata": {"type": "work"}}
+    memory |= {"created_at": "2025-07-01T10:00:00-07:00", "updated_at": None}
     odd = {"id": "a3", "memory": "Likes tea", "metadata": "odd", "categories": "food"}
     write(tmp_path, {"mem0.json": json.dumps({"results": [odd, {"id": "a2"}, None, memory]})})
     told = imported(home, tmp_path / "mem0.json", "--from", "mem0")

@@ -129,12 +129,10 @@ def test_a_webhook_gets_signed_messages_in_order(make_host: HostFactory, home: P
     sent = [ann.send_message(f"number {number}").seq for number in range(3)]
     wait_for(lambda: len(receiver.taken) == 3, what="three messages")
     host.stop()
-    ann_waits = threading.Thread(
-        target=lambda: SyncClient(home, "main", "ann", timeout_seconds=50).send_message("four")
-    )
-    ann_waits.start()
+    sending = threading.Thread(target=lambda: SyncClient(home, "main", "ann", timeout_seconds=50).send_message("four"))
+    sending.start()
     host.start()
-    ann_waits.join()
+    sending.join()
     wait_for(lambda: "four" in receiver.texts, what="the message after a restart")
     in_order = list(dict.fromkeys(receiver.texts))  # the host may have been stopped before it kept that one was taken
     assert in_order == ["number 0", "number 1", "number 2", "four"]

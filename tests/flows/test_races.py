@@ -141,10 +141,7 @@ def _counts_names_twice(fd: int) -> bytes:
 @pytest.mark.parametrize(
     ("way", "read"),
     [
-        ("link", _follows),
-        ("link", _looks_first),
-        ("hard", _follows),
-        ("unlink", _counts_names_once),
+        *(("link", _follows), ("link", _looks_first), ("hard", _follows), ("unlink", _counts_names_once)),
         ("unlink", _counts_names_twice),
     ],
 )

@@ -449,9 +449,7 @@ def test_tasks_are_paused_resumed_run_and_cancelled(
         page = browser.press(page, f"{action} {task.id}")
         assert f"Morning {state} " in page.words, action
     page = browser.press(page, f"Run {task.id} now")
-    wait_for(
-        lambda: client.list_tasks(task.id).tasks[0].runs == 1 and "done" in client.list_tasks(task.id).tasks[0].state
-    )
+    wait_for(lambda: (row := client.list_tasks(task.id).tasks[0]).runs == 1 and "done" in row.state)
     asked = browser.press(page, f"Cancel {task.id}")
     assert "It cannot be undone: groups/" in asked.words
     assert client.list_tasks().tasks[0].id == task.id
@@ -544,11 +542,9 @@ def test_without_a_host_typed_text_is_kept(home: Path, host: HostProcess) -> Non
         assert "No change from number 0 on is like that." in read(browser, "/timeline?by=nobody").words
         host.kill()
         for path in ("/", "/g/main/memory", "/g/main/context", "/health"):
-            down = browser.get(path)
-            assert (down.status, "The host is down" in down.words, down.headers["Retry-After"]) == (503, True, "3"), (
-                path
-            )
-            assert '<meta http-equiv="refresh" content="3">' in down.text
+            got = browser.get(path)
+            assert (got.status, "The host is down" in got.words, got.headers["Retry-After"]) == (503, True, "3"), path
+            assert '<meta http-equiv="refresh" content="3">' in got.text
         lost = browser.post("/g/main/entry/edit", {"id": "abcd", "version": "v", "content": "precious words"})
         assert (lost.status, "precious words" in lost.words, lost.headers["Retry-After"]) == (503, True, None)
         assert "abcd" not in lost.words  # nobody typed it

@@ -62,16 +62,9 @@ def full_home(home: Path) -> Path:
 
 
 LEFT_OUT = (
-    "README.md",
-    ".git/HEAD",
-    "data/index.db",
-    "data/journal.db.before-11",
-    "data/status.json",
-    "data/ipc/main/bee/replies/r1.json",
-    "data/ipc/main/bee/tmp/r5.tmp",
-    "data/ipc/main/bee/requests/.r6.json",
-    "data/ipc/main/bee/requests/README",
-    "groups/main/.MEMORY.md.77.tmp",
+    *("README.md", ".git/HEAD", "data/index.db", "data/journal.db.before-11", "data/status.json"),
+    *("data/ipc/main/bee/replies/r1.json", "data/ipc/main/bee/tmp/r5.tmp", "data/ipc/main/bee/requests/.r6.json"),
+    *("data/ipc/main/bee/requests/README", "groups/main/.MEMORY.md.77.tmp"),
 )
 
 

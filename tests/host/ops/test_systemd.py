@@ -51,10 +51,8 @@ def system_unit(home: Path = SYSTEM_HOME, command: Path = SYSTEM_COMMAND) -> str
     return dict(plan_system(home, command).files)[UNIT]
 
 
-def user_plan(folder: Path = Path("/home/ada")) -> Plan:
-    return plan_user(
-        folder / ".local/share/honeybadger", folder / "venv/bin/honeybadger-host", folder, folder / ".config"
-    )
+def user_plan(home: Path = Path("/home/ada")) -> Plan:
+    return plan_user(home / ".local/share/honeybadger", home / "venv/bin/honeybadger-host", home, home / ".config")
 
 
 def test_deploy_has_the_files_of_the_default_home() -> None:

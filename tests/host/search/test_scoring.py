@@ -27,17 +27,9 @@ from honeybadger_host.search.ranking import K1, B, Filters, search
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("tea", "ship", "stone", "river", "harbour", "green", "yesterday", "40", "ada", "bob", "night?")
 QUESTIONS = (
-    "tea",
-    "the green ship",
-    "What did Ada say about the river?",
-    "What did Bob say?",
-    "When was the stone green, Bob?",
-    "How many ships are in the harbour?",
-    "harbuor ships",
-    "my tea",
-    "Ada",
-    "When was the quux, Bob?",
-    "nothing known",
+    *("tea", "the green ship", "What did Ada say about the river?", "What did Bob say?"),
+    *("When was the stone green, Bob?", "How many ships are in the harbour?", "harbuor ships", "my tea", "Ada"),
+    *("When was the quux, Bob?", "nothing known"),
 )
 
 
