@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
@@ -19,10 +18,8 @@ from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest
 from honeybadger_agent.wording import listed
 from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.files.safe_files import Signature, names_in
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import checked, read_json
-
-log = structlog.get_logger()
-
 
 # Files of a profile, in the order shown; each is optional.
 PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_host import __version__
 from honeybadger_host.compose import build, open_metrics
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
+from honeybadger_host.log import log
 from honeybadger_host.models import what_is_missing
 from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
     from honeybadger_host.ops.metrics import Metrics
 
-log = structlog.get_logger()
 
 # Seconds that a thread computes while others wait for Python's lock; the default of 5 ms is several batches.
 SWITCH_SECONDS = 0.001

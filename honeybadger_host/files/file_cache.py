@@ -53,8 +53,8 @@ class KeptFiles:
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
         self._values: OrderedDict[str, tuple[Signature | None, Any]] = OrderedDict()
+        # File -> the newest read of it that is under way and was not overtaken by `drop`.
         self._reads: dict[str, object] = {}
-        """File -> the newest read of it that is under way and was not overtaken by `drop`."""
         self._bytes = 0
 
     def value(self, file: str, make: Callable[[Value | None], Value]) -> Value:

@@ -58,8 +58,8 @@ class GroupFolders:
         self._clock = clock
         self._lock = threading.Lock()
         self._unchanged: dict[str, Unchanged] = {}
+        # Group -> names in its folder at the last `refresh`; the same object until the folder is listed again.
         self.current: Mapping[str, frozenset[str]] = {}
-        """Group -> names in its folder at the last `refresh`; the same object until the folder is listed again."""
 
     def refresh(self) -> Mapping[str, frozenset[str]]:
         """List the folders that changed; return `current`."""

@@ -20,7 +20,6 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 import orjson
-import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, new_id
 from honeybadger_agent.wire import Forget, Wire
@@ -41,6 +40,7 @@ from honeybadger_host.journal.forgetting import (
     keep_forgetting,
     read_forgetting,
 )
+from honeybadger_host.log import log
 from honeybadger_host.memory.peoples_files import files_of, tidied
 from honeybadger_host.ops.forget_files import (
     files_with,
@@ -54,7 +54,6 @@ from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.spool.pipeline import BATCH_REQUESTS, Pipeline
 from honeybadger_host.text.phrases import Phrases
 
-log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 SETTLE_LOOK_SECONDS: Final = 0.2  # pause before the next look for texts that could not be removed yet

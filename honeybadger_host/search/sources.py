@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.files.home import MEMORY
+from honeybadger_host.files.home import HISTORY, MEMORY
 from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.search.documents import Kind
 
-HISTORY: Final = "HISTORY.md"
 # Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
 _MAX_LEVELS: Final = 9
 

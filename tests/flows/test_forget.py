@@ -272,8 +272,8 @@ from pathlib import Path
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 is_forgotten, make, forget = threading.Event(), ContextMaker.make, InjectionLedger.forget
-def hold(self, question, identity, now):
-    made = make(self, question, identity, now)
+def hold(self, *arguments):
+    made = make(self, *arguments)
     Path(os.environ["HOME_OF_TEST"], "made").touch()
     is_forgotten.wait(2)
     return made

@@ -20,8 +20,7 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import StreamLine, ToolRun
 from honeybadger_host.handler_kinds import Asked, TurnUnderWay
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.text.neutralise import neutralise
-from honeybadger_host.text.redaction import redact
+from honeybadger_host.text.redaction import redact, redact_line
 
 
 def tool_run(answer: ToolAnswer) -> ToolRun:
@@ -65,7 +64,7 @@ class CleanModel:
         if self.screen.mode == "off":
             return said
         calls = tuple(ToolCall(call.id, call.name, self._clean(call.arguments)) for call in said.calls)
-        return replace(said, text=_redacted(said.text), calls=calls)
+        return replace(said, text=redact_line(said.text), calls=calls)
 
     def _clean(self, arguments: str) -> str:
         """Return the arguments of a call without credentials in them, still JSON if they were."""
@@ -77,10 +76,6 @@ class CleanModel:
 
     async def aclose(self) -> None:
         await self.model.aclose()
-
-
-def _redacted(text: str) -> str:
-    return redact(neutralise(text).text)[0]
 
 
 @dataclass(slots=True)
@@ -115,11 +110,11 @@ class Shown:
         self.line_text += piece
         whole, newline, rest = self.line_text.rpartition("\n")
         if newline:
-            self._pass_on_line(_redacted(whole + newline))
+            self._pass_on_line(redact_line(whole + newline))
             self.line_text, self.sent = rest, ""
         words, space, _ = self.line_text.rpartition(" ")  # an incomplete word may be the beginning of a credential
         if space:
-            self._pass_on_line(_redacted(words + space))
+            self._pass_on_line(redact_line(words + space))
 
     async def tool_began(self, step: int, call: ToolCall) -> None:
         self.end()
@@ -134,7 +129,7 @@ class Shown:
     def end(self) -> None:
         """Send the rest of a finished text."""
         if self.line_text:
-            self._pass_on_line(_redacted(self.line_text))
+            self._pass_on_line(redact_line(self.line_text))
         self.line_text, self.sent = "", ""
 
     def _pass_on_line(self, clean: str) -> None:

@@ -13,16 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import structlog
-
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.files.safe_files import kind_of
 from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of
-
-log = structlog.get_logger()
 
 
 class EntryFiles:
@@ -36,12 +33,11 @@ class EntryFiles:
     def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self.home = home
         self.read = read or (lambda file: read_whole(home / file))
-        self._lock = threading.Lock()
-        """Held to spell a category."""
+        self._lock = threading.Lock()  # held to spell a category
+        # Folder -> whether it must be listed again, and the folders in it.
         self._listed: dict[str, tuple[Unchanged, tuple[str, ...]]] = {}
-        """Folder -> whether it must be listed again, and the folders in it."""
+        # (group, category in lower case) -> its spelling, of those that were placed before they had a folder.
         self._spelled: dict[tuple[str, str], str] = {}
-        """(group, category in lower case) -> its spelling, of those that were placed before they had a folder."""
 
     # ------------------------------------------------------------------------------------------------------ finding
 
