@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from honeybadger_agent import SyncClient
 from tests import endpoint
-from tests.conftest import HostFactory
+from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked
 from tests.hosting import HostProcess, RawSender, at_once
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # two seconds, for which nobody waits who runs other tests
 pytestmark = pytest.mark.skipif(find_spec("anthropic") is None, reason="the extra `anthropic` is not installed")
 
 ROOT = Path(__file__).parents[2]
-MakeClient = Callable[..., SyncClient]
 
 
 @dataclass
