@@ -241,19 +241,20 @@ def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: 
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
-    one of `candidates`, then the one whose merge takes the fewest values out of the newest version, then the first.
+    one of `candidates`, then the one whose merge takes the fewest values out of the newest version, then the one that
+    has the fewest values that the save lacks, then the first.
 
     Args:
         earlier: further candidates, from before the file was removed the last time.
     """
-    mine = values_in(saved)
-    gone = values_in(newest) - mine
+    mine, now = values_in(saved), values_in(newest)
     values = {one: values_in(one) for one in (*candidates, *earlier) if object_in(one) is not None}
     read = mine & reduce(or_, values.values(), Counter())
 
-    def distance(candidate: bytes) -> tuple[int, bool, int]:
+    def distance(candidate: bytes) -> tuple[int, bool, int, int]:
         was = values[candidate]
-        return (read - was).total(), candidate not in candidates, (was & gone).total()
+        gone = now - values_in(merge_json(candidate, newest, saved))
+        return (read - was).total(), candidate not in candidates, gone.total(), (was - mine).total()
 
     return min(values, key=distance, default=b"")
 

@@ -126,10 +126,20 @@ def test_a_blank_line_is_no_anchor_between_changed_notes() -> None:
     assert merge_lines(base, newest, base.replace(b"- typed\n", b"")) == newest.replace(b"- typed\n", b"")
 
 
-def test_a_member_that_another_person_wrote_stays(world: World) -> None:
+@pytest.mark.parametrize(
+    ("saves", "wanted"),
+    [
+        ([dumped(a=1, tags=[], b=2), dumped(tags=[])], {"tags": [], "b": 2}),
+        (  # the last is by who has read the second
+            [dumped(a=2, tags=["t", "u"]), dumped(tags=["u"]), dumped(tags=["u", "v"], a=3), dumped(tags=[], b=2)],
+            {"tags": ["v"], "a": 3, "b": 2},
+        ),
+    ],
+)
+def test_a_member_that_another_person_wrote_stays(world: World, saves: list[bytes], wanted: dict[str, object]) -> None:
     write(world, dumped(a=1, tags=["t"]))
     world.look(ENTRY)
-    for text in (dumped(a=1, tags=[], b=2), dumped(tags=[])):
+    for text in saves:
         world.save(text, file=ENTRY)
         world.look(ENTRY)
-    assert orjson.loads(world.read(ENTRY)) == {"tags": [], "b": 2}
+    assert orjson.loads(world.read(ENTRY)) == wanted
