@@ -116,9 +116,9 @@ def shim() -> Path:
 
 
 @pytest.fixture(scope="module")
-def serving() -> Callable[[Path], HostProcess]:
-    """Make the host of `served` for a home: a module that needs other settings replaces this."""
-    return HostProcess
+def serving(request: pytest.FixtureRequest) -> Callable[[Path], HostProcess]:
+    """Make the host of `served` for a home, with the module's `SERVED_WITH`; a module may replace this."""
+    return lambda home: HostProcess(home, getattr(request.module, "SERVED_WITH", None))
 
 
 @pytest.fixture(scope="module")

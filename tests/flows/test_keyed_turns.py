@@ -1,6 +1,5 @@
 """`append_turns`, which a program may send again, and `withdraw_turns`, which takes them back but for the log."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ from tests.conftest import MakeClient
 from tests.flows.test_export import new_home
 from tests.hosting import AT_ONCE, PATIENCE, HostProcess, RawSender, request, turns_of, wait_for
 
-
-@pytest.fixture(scope="module")
-def serving() -> Callable[[Path], HostProcess]:
-    return lambda home: HostProcess(home, AT_ONCE)  # else `forget` waits for seconds until the notes have settled
+SERVED_WITH = AT_ONCE  # else `forget` waits for seconds until the notes have settled
 
 
 def keyed(key: str, content: str, role: str = "user", **more: str) -> dict[str, str]:

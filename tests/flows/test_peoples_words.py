@@ -1,10 +1,9 @@
 """Words that a person typed into an agent's note are shown as the person's, in a context and in a search."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,12 +12,8 @@ from tests.commands import cli_text
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
 from tests.people import newest_edit, settle, wait_until_looked_at
 
+SERVED_WITH: Final = AT_ONCE
 _NUMBERS: Final = count()
-
-
-@pytest.fixture(scope="module")
-def serving() -> Callable[[Path], HostProcess]:
-    return lambda home: HostProcess(home, AT_ONCE)
 
 
 @pytest.fixture

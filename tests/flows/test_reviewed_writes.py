@@ -1,7 +1,6 @@
 """A group whose writes are reviewed: each waits for a person, is written as it was asked for, and nothing is lost."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -14,12 +13,8 @@ from tests.conftest import HostFactory, MakeClient
 from tests.flows.test_entries import log_of
 from tests.hosting import HostProcess, RawSender, run_agent, run_cli, status_of, wait_for
 
-
-@pytest.fixture(scope="module")
-def serving() -> Callable[[Path], HostProcess]:
-    """The groups of the tests are reviewed, and no others."""
-    reviewed = ",".join(f"group-{number}=review" for number in range(30))
-    return lambda home: HostProcess(home, {"memory.writes": reviewed})
+# The groups of the tests are reviewed, and no others.
+SERVED_WITH = {"memory.writes": ",".join(f"group-{number}=review" for number in range(30))}
 
 
 def review(home: Path, *arguments: object) -> str:

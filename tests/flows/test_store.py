@@ -1,23 +1,16 @@
 """Programs' documents in `store/…`, and lists with texts and conditions."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from honeybadger_agent import SyncClient
 from tests.commands import cli_json
 from tests.conftest import MakeClient
 from tests.hosting import AT_ONCE, HostProcess, RawSender
 
+SERVED_WITH = AT_ONCE  # else `forget` waits for seconds until the notes have settled
 DOCUMENT = '{"animal":  "quokka", "n": 1.50, "hidden": "a\u200bb", "deep": {"year": 2021, "tags": ["x"]}}'
-
-
-@pytest.fixture(scope="module")
-def serving() -> Callable[[Path], HostProcess]:
-    return lambda home: HostProcess(home, AT_ONCE)  # else `forget` waits for seconds until the notes have settled
 
 
 def put(agent: SyncClient, name: str, content: str, category: str = "store/zoo", **more: Any) -> None:

@@ -93,14 +93,16 @@ def test_the_recorded_demo_holds_what_it_checks() -> None:
 def test_the_readmes_shell_client_saves_its_note(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
     run = finished(["sh", "-eu", "-c", script], cwd=host.home)
-    assert '"ok":true' in run.stdout, run.stderr
+    assert run.returncode == 0, run.stderr
+    assert '"ok":true' in run.stdout
     assert "## Preferences (sheila, " in (host.home / "groups/main/MEMORY.md").read_text()
 
 
 def test_the_python_client_of_the_readme_prints_a_context(host: HostProcess) -> None:
     (program,) = blocks("README.md", "python")
     run = finished([sys.executable, "-c", program], cwd=host.home)
-    assert "User prefers tea without sugar" in run.stdout, run.stderr
+    assert run.returncode == 0, run.stderr
+    assert "User prefers tea without sugar" in run.stdout
     assert run.stdout.count("What do I like?") == 1  # in the messages, not in the system text as well
     assert "## Remembered Facts groups/main/MEMORY.md" in run.stdout
 
