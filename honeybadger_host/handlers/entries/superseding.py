@@ -105,44 +105,37 @@ class EditedEntries:
         """Archive what people's saves name, before these are recorded: a kill repeats it. Failures are logged."""
         for saved in saves:
             try:
-                if (named := self._named_in(saved)) is not None:
-                    await self._supersede(*named)
+                for entry, id_ in self._named_in(saved):  # one at a time: a wrong id does not hinder the others
+                    await self._supersede(saved.file, entry, id_)
             except WorldFailed as error:
                 log.warning("entry.not_superseded", file=saved.file, why=str(error))
 
-    def _named_in(self, saved: Found) -> tuple[str, str, Entry, Sequence[str]] | None:
-        """Return file, group and entry of a save, and the new ids in its `supersedes`; None: there are no new ids."""
+    def _named_in(self, saved: Found) -> list[tuple[Entry, str]]:
+        """Return the entry that was saved with each new id in its `supersedes`."""
         group = saved.file.partition("/")[2].partition("/")[0]
-        if saved.data is None or b'"supersedes"' not in saved.data:
-            return None
-        if not saved.file.startswith(f"{memory_folder(group)}/"):
-            return None
+        is_entry = saved.file.startswith(f"{memory_folder(group)}/")
+        if saved.data is None or not is_entry or b'"supersedes"' not in saved.data:
+            return []
         before: Sequence[str] = ()
         with contextlib.suppress(ValueError):
             before = parse_entry(saved.newest, saved.file).standing.supersedes
         try:
             entry = self.places.entries.parse(saved.file, saved.data)
         except ValueError:
-            return None
-        ids = [id_ for id_ in entry.standing.supersedes if id_ not in before]
-        return (saved.file, group, entry, ids) if ids else None
+            return []
+        return [(entry, id_) for id_ in entry.standing.supersedes if id_ not in before]
 
-    async def _supersede(self, file: str, group: str, entry: Entry, ids: Sequence[str]) -> None:
-        for id_ in ids:  # one at a time: a wrong id does not hinder the others
-            digest = hashlib.sha256(f"{file} {id_}".encode()).digest()
-            asked = Asked(group, HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
-            reply = orjson.loads(await self.change(asked, "edit_memory", self._handler(entry, id_)))
-            if not reply["ok"]:
-                log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
-
-    def _handler(self, entry: Entry, id_: str) -> ChangeHandler[Mapping[str, Refusal | str]]:
-        """Return the handler that archives an entry because another one supersedes it."""
-
-        places = self.places
-        return ChangeHandler(
+    async def _supersede(self, file: str, entry: Entry, id_: str) -> None:
+        """Archive an entry because another one supersedes it."""
+        places, digest = self.places, hashlib.sha256(f"{file} {id_}".encode()).digest()
+        asked = Asked(file.split("/")[1], HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
+        handler = ChangeHandler(
             lambda asked, gone, now: Outcome({}, superseded(places, asked.group, entry, [id_], gone, existed=True)),
             lambda asked: load_superseded(places, asked.group, [id_]),
         )
+        reply = orjson.loads(await self.change(asked, "edit_memory", handler))
+        if not reply["ok"]:
+            log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
 
 _WHY = "the operator archived it"
