@@ -256,7 +256,9 @@ class Scheduler:
         """Return the tasks of some groups whose files changed, came or went."""
         there = {(group, task) for group in groups for task in tasks_of(self.home, group)}
         known = {key for key in self._known if key[0] in groups}
-        return {key for key in there | known if self._signature_of(key) != signature_of(self.home / task_file(*key))}
+        return {
+            key for key in there | known if self._signature_of(key) != signature_of(f"{self.home}/{task_file(*key)}")
+        }
 
     def _signature_of(self, key: TaskKey) -> Signature | None:
         known = self._known.get(key)
