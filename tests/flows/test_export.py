@@ -161,9 +161,7 @@ def test_edits_before_an_export_are_noticed_after_import(lived: Path, tmp_path: 
     assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
 
 
-def test_a_broken_file_with_changes_that_wait_is_not_exported(
-    home: Path, tmp_path: Path, make_host: HostFactory
-) -> None:
+def test_a_broken_file_with_waiting_changes_is_not_exported(home: Path, tmp_path: Path, make_host: HostFactory) -> None:
     looking(make_host(AT_ONCE))
     stranger = RawSender(home).make()
     stranger.do("n1", content="likes Käse")

@@ -95,7 +95,7 @@ def test_text_typed_without_a_host_is_the_persons(served: HostProcess, stranger:
     assert cake["author"] == "human"
 
 
-def test_notes_are_served_and_found_while_their_file_is_not_utf_8(stranger: RawSender) -> None:
+def test_notes_in_another_encoding_are_served_and_found(stranger: RawSender) -> None:
     typed(stranger, "- likes cake\n", "- likes cake\nAt Müller's.\n")
     newest_edit(stranger.home, f"groups/{stranger.group}/MEMORY.md")
     other = stranger.memory_text().encode("latin-1")

@@ -23,7 +23,7 @@ def test_each_command_is_listed_in_one_whole_line(run: type) -> None:
     assert re.search(r"^ +(ask|log) +\S", shown, re.MULTILINE)
 
 
-def test_the_helps_list_says_what_each_command_says_of_itself() -> None:
+def test_the_help_lists_each_command_in_its_words() -> None:
     for section in SECTIONS.values():
         for name, (_, help_) in section.items():
             command = Commands(name="honeybadger-host").get_command(None, name)

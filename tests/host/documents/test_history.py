@@ -167,7 +167,7 @@ def told(held: bytes, *rows: Row) -> list[tuple[bytes, object]]:
     ]
 
 
-def test_a_note_in_a_saves_second_half_is_its_signers() -> None:
+def test_a_note_late_in_a_save_is_its_signers() -> None:
     note = b"\n## Notes (ann, 2026-11-22 06:00)\n- tea\n"
     events = [row(1, note, 0), edit(2, note, b"Mine.\n"), edit(3, b"Mine.\n", b"Mine.\nToo.\n" + note)]
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]

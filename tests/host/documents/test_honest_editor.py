@@ -33,7 +33,7 @@ def test_an_editor_that_lays_out_changes_no_note(world: World, laid_out: Callabl
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_text_in_another_encoding_is_merged_once_it_is_utf_8(world: World, encoding: str) -> None:
+def test_a_text_is_merged_once_it_is_utf_8(world: World, encoding: str) -> None:
     world.add("a")
     world.look(seconds=60)
     served, typed = world.text, world.text + "Größe 42.\n".encode()
@@ -81,7 +81,7 @@ def test_deletions_stay_and_changes_appear_once(world: World) -> None:
     assert world.text == note("a") + note("d")
 
 
-def test_a_person_who_goes_back_on_a_save_is_heeded(world: World) -> None:
+def test_a_person_who_takes_a_save_back_is_heeded(world: World) -> None:
     world.add("a")
     buffer = world.text + b"Mine.\n"
     world.add("b")
@@ -127,7 +127,7 @@ def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: byte
     assert b"Another person was here.\n" in world.text
 
 
-def test_what_one_person_read_and_wrote_stays_when_another_saves(world: World) -> None:
+def test_what_one_person_wrote_stays_when_another_saves(world: World) -> None:
     world.add("a", "b")
     earlier = world.text
     world.look(seconds=60)
@@ -154,7 +154,7 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     assert world.text == note("b")
 
 
-def test_a_note_deleted_while_no_host_ran_stays_gone_though_another_file_is_behind(tmp_path: Path) -> None:
+def test_a_note_deleted_without_a_host_stays_gone(tmp_path: Path) -> None:
     stuck = "data/feedback/main.jsonl"
     world = World(tmp_path)
     world.add("a")

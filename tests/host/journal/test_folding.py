@@ -124,7 +124,7 @@ def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
     assert damaged_rows(path, range(10)) == []
 
 
-def test_a_note_removed_from_an_unknown_text_keeps_its_lines(old: Old, path: Path) -> None:
+def test_a_note_removed_from_unknown_text_keeps_its_lines(old: Old, path: Path) -> None:
     note = {"at": len(b"Ours.\n"), "text": TEA.decode(), "above": 0}
     old.change(MEMORY, "note_removed", orjson.dumps({"size": 1, "to": 1, "notes": [note]}), 1)
     folded(old, path)

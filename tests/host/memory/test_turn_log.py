@@ -235,7 +235,7 @@ def test_the_fault_of_a_log_is_told_once(tmp_path: Path, log_file: Path) -> None
     assert [(event["event"], event["lines"]) for event in events] == [("conversation.skipped", 1)]
 
 
-def test_a_session_leaves_memory_with_its_batch_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_session_leaving_memory_with_its_batch_loses_nothing(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     assert say(tmp_path, turn_logs, "main") == 1
     with pytest.raises(KeyError):

@@ -146,7 +146,7 @@ def batch(place: Place, most: int = MOST) -> dict[str, int]:
     return dict(Counter(inbox.group for _, inbox in place.spool.take(most)))
 
 
-def test_a_newcomer_is_in_the_next_batch_beside_a_flood(place: Place) -> None:
+def test_a_newcomer_beside_a_flood_is_served_next(place: Place) -> None:
     put(place, "flood", 20_000)
     for _ in range(MOST):
         batch(place)
