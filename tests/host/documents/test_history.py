@@ -14,6 +14,7 @@ from honeybadger_host.documents.history import (
     read_past,
     version_at,
 )
+from honeybadger_host.documents.merge import as_written
 from honeybadger_host.handlers.undo import put_back, undone_change
 from honeybadger_host.journal.changes import ABSENT, FileWritten, fingerprint
 from honeybadger_host.journal.edits import Edit, EditReader, digest_of, edit_of, is_edit
@@ -79,7 +80,8 @@ class Life:
                     del self.ledger[at : at + self.rng.randint(1, 4)]
                 case "change" if at < len(self.ledger):
                     self.ledger[at] = (self.new("changed") + b"\n", "mine")
-        if self.text == b"".join(line for line, _ in before):
+        if self.text == b"".join(line for line, _ in before) or self.text != as_written(self.text):
+            self.ledger = before  # a heading and a blank line above a bullet is how formatters lay out a note
             return
         self.recorded.write(self.text, MEMORY)
         self.recorded.record()
@@ -102,7 +104,10 @@ class Life:
             change, _ = put_back(undone_change(journal, edit), held)
             with self.world.decided(change):
                 pass
-        self.ledger = [*self.before_edit, *self.came_since]
+        wanted = [each for each in (*self.before_edit, *self.came_since) if each[0].strip()]
+        lines = lines_of(self.world.read())
+        assert [line for line in lines if line.strip()] == [line for line, _ in wanted]
+        self.ledger = [wanted.pop(0) if line.strip() else (line, 0) for line in lines]
         self.before_edit = None
 
     def check(self) -> None:
@@ -119,7 +124,8 @@ class Life:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), 206097368, 4118708712, 259866152, *(random.randrange(1 << 32) for _ in range(2))]
+    "seed",
+    [0, 1, 2, 136388985, 206097368, 259866152, 647892322, 4118708712, *(random.randrange(1 << 32) for _ in range(2))],
 )
 def test_every_line_has_its_author_at_every_moment(recorded: Recorded, seed: int) -> None:
     rng = random.Random(seed)
