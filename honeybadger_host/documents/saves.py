@@ -240,7 +240,7 @@ class Saves:
         same = next((one for one in recent if data is not None and one.text == text), None)
         is_again = same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS
         if begun is not None and data is not None and begun.text != text:
-            is_undone = begun.base == text and saved_at - begun.at < _SAVED_AGAIN_SECONDS
+            is_undone = begun.base == text and begun.at * 1000 >= since
             if is_undone or (is_again and begun.text.startswith(text)):  # its author goes back on the save before
                 base = self._in_use.as_version(file, begun.text, newest)
                 return found._replace(base=base, merged=merged_as(file, base, newest, text))
@@ -261,6 +261,10 @@ class Saves:
         young_since = int((saved_at - DELETED_SECONDS) * 1000)
         appended = [row for row in events if is_append(row)]
         unread = [row.data for row in appended if row.at >= young_since or row.seq > in_file]
+        if begun is not None and data is not None and begun.at * 1000 >= since:
+            missed = [row.data for row in appended if row.data.strip() not in begun.text]
+            if any(note.strip() in begun.after for note in missed):  # its author goes on without having read them
+                unread = missed
         return found._replace(base=text, merged=_gone_back(text, newest, unread))
 
     # ------------------------------------------------------------------------------------------------------ taking in

@@ -7,8 +7,8 @@ They are reported with the `undo` that brings them back.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -141,12 +141,14 @@ class Saved:
         has_edits = any(map(is_edit, events))
         old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
+        is_last = True
         above = Counter(unit.strip() for unit in units_of(self._newest) if unit.strip())
         lacking = {unit for unit in above if unit not in self._units}
         for number in range(len(events), 0, -1):
             event = events[number - 1]
             if is_edit(event):
-                is_read = self._shows(event, old_lines)
+                is_read = self._shows(event, old_lines) or (is_last and self._revises(event, typed, unread, recent))
+                is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
                     unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
             elif is_append(event):
@@ -168,15 +170,41 @@ class Saved:
                 yield one.text
 
     def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
-        """Return whether the text shows an edit: it has lines that came with it, or others in the place of some."""
+        """Return whether the text has lines that came with an edit."""
         came: Counter[bytes] = Counter()
         for hunk in edit_of(row).hunks or ():
-            removed, added = (Counter(line for line in side if line.strip()) for side in (hunk.removed, hunk.added))
-            if added and removed - self._lines:
-                return True
-            came.update(added)
-            came.subtract(removed)  # it may only have moved
+            came.update(line for line in hunk.added if line.strip())
+            came.subtract(line for line in hunk.removed if line.strip())  # it may only have moved
         return bool((+came - old_lines) & self._lines)
+
+    def _revises(self, row: Row, typed: Iterable[bytes], unread: Iterable[bytes], recent: Sequence[SavedText]) -> bool:
+        """Return whether the text's author revised what an edit brought, so that nothing of it is left.
+
+        The text lacks lines that the edit replaced as well, has typed lines in the place of the new ones, or is the
+        newest version without them.
+
+        Args:
+            row: the newest edit.
+            typed: units that no version has.
+            unread: what came after the edit, and the text lacks because its author had not read it.
+            recent: texts that people saved.
+        """
+        saved = (one.text for one in recent if one.at >= row.at)
+        change = min(self._distance(text) for text in (self._newest, *saved))
+        if any(0 < 3 * self._distance(one.text) < change for one in recent if one.at < row.at):
+            return False  # another person goes on with a text of their own
+        hunks = edit_of(row).hunks or ()
+        if any(hunk.added and not self._lines.keys() >= {*filter(bytes.strip, hunk.removed)} for hunk in hunks):
+            return True
+        came = {line for hunk in hunks for line in hunk.added if line.strip()}
+        gone, new = _places_of(self._newest, self._lines), _places_of(self.text, self._newest_lines)
+        if not new:
+            return gone.keys() <= came | {line for part in unread for line in lines_of(part)}
+        last = sum(line in self._newest_lines for line in filter(bytes.strip, lines_of(self.text)))
+        lines = {line for unit in typed for line in lines_of(unit + b"\n")}
+        places = {place for line in lines & new.keys() for place in new[line]}
+        places -= {0, last}  # at both ends another person is likely to type as well
+        return any(not places.isdisjoint(gone[line]) for line in came & gone.keys())
 
     def _undoes(self, row: Row) -> bool:
         """Return whether an edit only deleted, and the text has all of that again."""
@@ -217,6 +245,18 @@ class Saved:
             if count := sum(part in unit.split(b"\n", 1) for unit in typed):  # else of an earlier one just like it
                 return count > sum(above[unit] for unit in lacking if part in unit.split(b"\n", 1))
         return False
+
+
+def _places_of(text: bytes, others: Collection[bytes]) -> Mapping[bytes, set[int]]:
+    """Return line -> the numbers of other lines above it, for the lines of a text that are not among the others."""
+    places: defaultdict[bytes, set[int]] = defaultdict(set)
+    above = 0
+    for line in filter(bytes.strip, lines_of(text)):
+        if line in others:
+            above += 1
+        else:
+            places[line].add(above)
+    return places
 
 
 def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[int]:

@@ -92,6 +92,31 @@ def test_a_person_who_takes_a_save_back_is_heeded(world: World) -> None:
     assert world.text == buffer + note("b")
 
 
+@pytest.mark.parametrize("revised", [b"- tea\n", b"\n", b""], ids=["replaced", "emptied", "deleted"])
+def test_a_person_may_revise_the_line_they_typed_last(world: World, revised: bytes) -> None:
+    world.add("a")
+    world.save(world.text + b"\n- eggs\n- bread\n")
+    world.look(seconds=60)
+    for typed in (b"- milk\n", b"- tickets for the museum on Sunday\n"):
+        world.save(world.text.replace(b"- bread\n", typed + b"- bread\n"))
+        world.look(seconds=300)
+        saved = world.text.replace(typed, revised)
+        world.save(saved)
+        world.look(seconds=300)
+        assert world.text == saved
+
+
+def test_an_editor_left_open_takes_no_note_back(world: World) -> None:
+    world.add("a")
+    world.look(seconds=60)
+    read = world.text
+    for text in (read + b"Mine.\n", b"Mine, too.\n" + read + b"Mine.\n", b"Mine, too.\n" + read, read):
+        world.save(text)
+        world.look(seconds=300)
+        world.add("meanwhile")
+    assert world.text == read + 4 * note("meanwhile")
+
+
 def test_who_takes_back_what_they_typed_takes_no_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)

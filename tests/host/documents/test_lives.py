@@ -47,6 +47,17 @@ def things_in(text: bytes) -> Counter[bytes]:
     return Counter(line for line in text.split(b"\n") if line.startswith((b"- n", b"t:")))
 
 
+def places_of(wanted: set[bytes], text: bytes, other: bytes) -> set[int]:
+    """Return how many lines that both texts have are above each of some lines."""
+    shared = {*filter(bytes.strip, other.split(b"\n"))} - wanted
+    places, above = set(), 0
+    for line in text.split(b"\n"):
+        above += line in shared
+        if line in wanted:
+            places.add(above)
+    return places
+
+
 class Lives(RuleBasedStateMachine):
     """All of this must be there: acknowledged notes, and saved lines that nobody who had read them took out."""
 
@@ -174,6 +185,7 @@ class Lives(RuleBasedStateMachine):
                 os.utime(file.fileno(), (self.now(), self.now()))
                 self.world.look()
                 file.write(editor.buffer[len(editor.buffer) // 2 :])
+        self._replace_at_the_same_place(editor.buffer, editor.typed)
         laid_out = LAYOUTS.get(how, bytes)(editor.buffer)
         self.world.save(laid_out, in_place=how != "rename")
         self.is_saved = True
@@ -198,6 +210,15 @@ class Lives(RuleBasedStateMachine):
         editor.seen |= editor.typed
         self.unseen |= editor.typed
         editor.typed, editor.deleted = set(), set()
+
+    def _replace_at_the_same_place(self, buffer: bytes, typed: set[bytes]) -> None:
+        """Let go of lines that another person typed where this one types: one person may have replaced them."""
+        newest = self.world.text
+        mine = places_of(typed, buffer, newest)
+        for line in self.wanted - things_in(buffer).keys():
+            if line.startswith(b"t:") and not mine.isdisjoint(places_of({line}, newest, buffer)):
+                self.wanted.remove(line)
+                self.deleted[line] = 0.0
 
     @rule(at=st.integers(0, 50))
     def check_out(self, at: int) -> None:
