@@ -76,8 +76,6 @@ def _run(
     home: Path, settings: Settings, metrics: Metrics | None, passed: Callable[[str], None], member: Member | None
 ) -> None:
     with contextlib.closing(build(home, settings, metrics, passed=passed, member=member)) as host:
-        with contextlib.suppress(WorldFailed):  # the comparison logs it
-            host.memory.index.load_ahead()
         try:
             anyio.run(_serve, host, member)
         except BaseExceptionGroup as group:

@@ -78,6 +78,8 @@ async def _index(host: Host) -> None:
     limiter = anyio.CapacityLimiter(1)
     failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
     compare_at = 0.0
+    with failing.logged():
+        await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
