@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import ref
 
-import structlog
-
 from honeybadger_host.documents.merge import as_written, merge, merge_json, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
@@ -32,9 +30,8 @@ from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import Edit, EditReader, Looked, Seen, digest_of, is_append, is_edit, text_after
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import LAST_SEQ, Row
+from honeybadger_host.log import log
 from honeybadger_host.text.json_values import object_in
-
-log = structlog.get_logger()
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
 MAX_SAVE_SECONDS: Final = 30.0
@@ -242,15 +239,14 @@ class DocumentsInUse:
         self.reader = EditReader(journal.path, journal.rows)
         self.lock = threading.RLock()
         self._documents: OrderedDict[str, Document] = OrderedDict()
+        # File -> as it was found last, since when it has been so, and when it was touched first; monotonic.
         self.touched: dict[str, tuple[Signature | None, float, float]] = {}
-        """File -> as it was found last, since when it has been so, and when it was touched first; monotonic."""
+        # File -> changes of an earlier run that no mark has, oldest first.
         self._backlog: dict[str, list[Row]] = {}
-        """File -> changes of an earlier run that no mark has, oldest first."""
         for row in self.reader.unmarked():
             if self.covers(row.file):
                 self._backlog.setdefault(row.file, []).append(row)
-        self.behind: set[str] = set()
-        """Documents and logs that could not be written."""
+        self.behind: set[str] = set()  # documents and logs that could not be written
         self._kept_at = time.monotonic()
         self._kept_up_to = 0
 
