@@ -71,7 +71,8 @@ def place_of(file: str) -> tuple[str, str] | None:
     """Return group and id of a task's file, below the home folder, or None if it is not one."""
     match file.split("/"):
         case ["groups", group, "tasks", name] if name.endswith(".json") and has_tasks(group):
-            return group, name[:-5]
+            task = name[:-5]
+            return (group, task) if _ID.fullmatch(task) else None
     return None
 
 

@@ -160,7 +160,7 @@ def test_no_control_character_reaches_the_terminal(home: Path, tmp_path: Path, c
             terminal.wait_for("you>")
             terminal.enter("hello")
             terminal.wait_for(" end")
-            terminal.wait_for("you>", times=1)
+            terminal.wait_for_prompt()
             terminal.type("\x04")
         assert terminal.end() == 0
         assert_untouched(terminal)

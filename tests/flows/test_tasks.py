@@ -239,6 +239,9 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
     put(home, "moon", group, time_zone="Moon/Crater")
     put(home, "outside", group, only_if="changed:../../secret")
     wait_for(lambda: {record["task"] for record in records(home, "done", group)} == {"good"})
+    (folder / os.fsdecode(b"caf\xe9.json")).write_text("[]")  # while the folder is watched
+    written = status_of(home)["written_at"]
+    wait_for(lambda: status_of(home)["written_at"] > written + 1)
 
     def told() -> dict[str, str]:
         whys = {row["id"]: row.get("why", "") for row in listed(tasker, f"l{time.monotonic_ns()}")}
