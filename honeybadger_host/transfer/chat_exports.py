@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
-from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
+from honeybadger_host.transfer.json_elements import CONVERSATIONS, misshapen, read_elements
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
 CHATGPT: Final = "chatgpt"
@@ -45,7 +45,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             text = _text(message.get("content") or {})
             at = last = time_of(message.get("create_time")) or last
         except (KeyError, TypeError, AttributeError) as error:
-            yield Skipped(f"{where}, message {node}", f"it has not the form of a message: {error!r}")
+            yield misshapen(f"{where}, message {node}", "message", error)
             continue
         metadata = message.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
@@ -133,7 +133,7 @@ def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> 
             text = _said(message)
             attached = list(_attached(message))
         except (KeyError, TypeError, AttributeError) as error:
-            yield Skipped(at, f"it has not the form of a message: {error!r}")
+            yield misshapen(at, "message", error)
             continue
         place = str(message.get("uuid") or number)
         for index, file_text in enumerate(attached):  # no person typed the text of a file

@@ -44,9 +44,17 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
                 try:
                     yield from read(one, where, file)
                 except (LookupError, TypeError, AttributeError, ValueError) as error:
-                    yield Skipped(where, f"it has not the form of one: {error!r}")
+                    yield misshapen(where, what, error)
     except (Broken, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error}")
+
+
+def misshapen(where: str, what: str, error: Exception) -> Skipped:
+    """Return what was skipped because a member was missing, or was another one than the program writes."""
+    why = "a member is of another kind than expected"
+    if isinstance(error, KeyError):
+        why = f"{error.args[0]!r} is missing, or is not known"
+    return Skipped(where, f"it has not the form of a {what}: {why}")
 
 
 def read_lines(file: SourceFile) -> Iterator[tuple[int, Any]]:

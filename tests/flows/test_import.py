@@ -246,9 +246,10 @@ def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, t
             archive.writestr(name, json.dumps(value))
     told = imported(home, tmp_path / "export.zip")
     assert (told["format"], *counts(told)) == ("claude", 3, 4, 0)
-    assert [line.partition(": ")[0] for line in told["skipped"]] == [
-        "conversations.json, conversation 1, message 3",
-        "conversations.json, conversation 2",
+    why = "it has not the form of a"
+    assert told["skipped"] == [
+        f"conversations.json, conversation 1, message 3: {why} message: 'sender' is missing, or is not known",
+        f"conversations.json, conversation 2: {why} conversation: a member is of another kind than expected",
     ]
     (turns,) = sessions(home).values()
     assert [(one["role"], one["content"], one["at"]) for one in turns] == [
