@@ -7,8 +7,8 @@ They are reported with the `undo` that brings them back.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -197,14 +197,14 @@ class Saved:
         if any(hunk.added and not self._lines.keys() >= {*filter(bytes.strip, hunk.removed)} for hunk in hunks):
             return True
         came = {line for hunk in hunks for line in hunk.added if line.strip()}
-        gone, new = _places_of(self._newest, self._lines), _places_of(self.text, self._newest_lines)
-        if not new:
-            return gone.keys() <= came | {line for part in unread for line in lines_of(part)}
+        if not any(map(bytes.strip, self._lines.keys() - self._newest_lines.keys())):
+            gone = {*filter(bytes.strip, self._newest_lines.keys() - self._lines.keys())}
+            return gone <= came | {line for part in unread for line in lines_of(part)}
+        lines = {line for unit in typed for line in lines_of(unit + b"\n") if line.strip()}
         last = sum(line in self._newest_lines for line in filter(bytes.strip, lines_of(self.text)))
-        lines = {line for unit in typed for line in lines_of(unit + b"\n")}
-        places = {place for line in lines & new.keys() for place in new[line]}
+        places = _places(self.text, lines, self._newest_lines)
         places -= {0, last}  # at both ends another person is likely to type as well
-        return any(not places.isdisjoint(gone[line]) for line in came & gone.keys())
+        return not places.isdisjoint(_places(self._newest, came, self._lines))
 
     def _undoes(self, row: Row) -> bool:
         """Return whether an edit only deleted, and the text has all of that again."""
@@ -247,19 +247,7 @@ class Saved:
         return False
 
 
-def _places_of(text: bytes, others: Collection[bytes]) -> Mapping[bytes, set[int]]:
-    """Return line -> the numbers of other lines above it, for the lines of a text that are not among the others."""
-    places: defaultdict[bytes, set[int]] = defaultdict(set)
-    above = 0
-    for line in filter(bytes.strip, lines_of(text)):
-        if line in others:
-            above += 1
-        else:
-            places[line].add(above)
-    return places
-
-
-def _places(text: bytes, wanted: Counter[bytes], shared: Counter[bytes]) -> set[int]:
+def _places(text: bytes, wanted: Collection[bytes], shared: Collection[bytes]) -> set[int]:
     """Return, for each wanted line, the number of shared lines above it."""
     places: set[int] = set()
     above = 0
