@@ -137,10 +137,7 @@ class _Clients(ABC):
             Invalid: the session is not a name the protocol allows.
         """
         self._relay: Relay | None = None
-        if server is None and box is None and home is None:
-            server = os.environ.get("HONEYBADGER_SERVER") or None
-        if server is None and box is None and home is None and group is None and sender is None:
-            box = os.environ.get("HONEYBADGER_BOX") or None
+        server, box = server_or_box(server, box, home, group, sender)
         if server is not None:
             place = place_of(server, home, group, sender, credentials)
             from honeybadger_agent.relay import own_relay
@@ -348,6 +345,17 @@ class SyncClient(_Clients, Methods):
 
     async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return work(*args, **kwargs)
+
+
+def server_or_box(
+    server: str | None, box: str | os.PathLike[str] | None, home: object, group: object, sender: object
+) -> tuple[str | None, str | os.PathLike[str] | None]:
+    """Return servers and folder, as given or, where nothing else is, as the environment names one of them."""
+    if server is None and box is None and home is None:
+        server = os.environ.get("HONEYBADGER_SERVER") or None
+        if server is None and group is None and sender is None:
+            box = os.environ.get("HONEYBADGER_BOX") or None
+    return server, box
 
 
 def place_of(

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.terminal import complain
@@ -62,7 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         done = commands.COMMANDS[options["command"]](options)
         sys.stdout.flush()
     except commands.UsageError as error:
-        parser.error(str(error))
+        complain(f"{error}; see {parser.prog} {options['command']} --help")
+        return 2
     except RequestFailed as error:
         message = str(error) if options["command"] == "call" else str(error).replace("payload.", "")
         seconds = error.retry_after_seconds
@@ -92,6 +93,13 @@ class _Parser(argparse.ArgumentParser):
             near = meant(str(value), choices)
             hint = f"did you mean {near}?" if near else f"there are: {', '.join(choices)}"
             raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse unknown arguments here, so that a command names its own help."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         complain(f"{message}; see {self.prog} --help")

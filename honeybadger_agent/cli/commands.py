@@ -32,11 +32,11 @@ from honeybadger_agent.cli.explaining import (
 )
 from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, patience, print_lines, takes_styles
-from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, SyncClient, place_of, result_of
-from honeybadger_agent.errors import AgentError, NoHome
+from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, SyncClient, place_of, result_of, server_or_box
+from honeybadger_agent.errors import AgentError, NoHome, NotFound
 from honeybadger_agent.exchange import OnLine
-from honeybadger_agent.home import find_home
-from honeybadger_agent.mailbox import BadName, new_id
+from honeybadger_agent.home import find_home, named
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, BadName, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
     REQUEST_TYPES,
@@ -126,7 +126,9 @@ def _messages(options: Mapping[str, Any]) -> None:
     for message in found.messages:
         _print_message(options, message)
     if options["follow"]:
-        following = Following(_client(options), found.after, lambda: complain("no host answers; waiting"))
+        following = Following(
+            _client(options, changes=False), found.after, lambda: complain("no host answers; waiting")
+        )
         with contextlib.closing(following):
             for message in following:
                 _print_message(options, message)
@@ -140,11 +142,10 @@ def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
     sys.stdout.flush()
 
 
-def _tasks(options: Mapping[str, Any]) -> int:
+def _tasks(options: Mapping[str, Any]) -> None:
     action, task = options["action"], options["task"]
     if action != "list" and task is None:
-        complain(f"tasks {action} needs the id of a task: `tasks` lists them")
-        return 2
+        raise UsageError(f"tasks {action} needs the id of a task: `tasks` lists them")
     members = {"task": task if action != "list" else None, **({"why": options["why"]} if action == "pause" else {})}
     found: Any = _asked(options, made(REQUEST_TYPES[ACTIONS[action]], **members))
     rows = [row.model_dump(exclude_none=True) for row in (found.tasks if action in ("list", "show") else [found])]
@@ -154,7 +155,6 @@ def _tasks(options: Mapping[str, Any]) -> int:
         print_lines(shown_task(rows[0]))
     else:
         print_lines(task_lines(rows) if rows else ["there are no tasks"])
-    return 0
 
 
 def _call(options: Mapping[str, Any]) -> int:
@@ -166,7 +166,7 @@ def _call(options: Mapping[str, Any]) -> int:
 
 def _ask(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] in (None, "-") else options["text"]
-    client, request_id = _client(options), options["id"] or new_id()
+    client, request_id = _client(options, changes=True), options["id"] or new_id()
 
     def chat(on_line: OnLine) -> ChatResult:
         return client.chat(
@@ -182,7 +182,7 @@ def _ask(options: Mapping[str, Any]) -> None:
 
 
 def _answer(options: Mapping[str, Any]) -> None:
-    client, request_id = _client(options), options["turn"]
+    client, request_id = _client(options, changes=False), options["turn"]
     try:
         _print_answer(
             options, lambda on_line: client.answer(request_id, timeout_seconds=_patience(options), on_line=on_line)
@@ -195,9 +195,10 @@ def _answer(options: Mapping[str, Any]) -> None:
 def _chat(options: Mapping[str, Any]) -> int:
     from honeybadger_agent.cli.chat import talk  # with asyncio, which only this command needs
 
-    return talk(
-        Client(**_place(options)), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options)
-    )
+    place = _place(options)
+    if new_group := _new_group(place, changes=True):
+        complain(new_group)
+    return talk(Client(**place), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options))
 
 
 def _mcp(options: Mapping[str, Any]) -> None:
@@ -258,7 +259,7 @@ def _uninstall(options: Mapping[str, Any]) -> None:
 
 
 def _ping(options: Mapping[str, Any]) -> None:
-    client = _client(options)
+    client = _client(options, changes=False)
     began = time.perf_counter()
     with patience():
         host = client.ping()
@@ -314,36 +315,45 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
 # ------------------------------------------------------------------------------------------------------------- options
 
 
-def _client(options: Mapping[str, Any]) -> SyncClient:
+def _client(options: Mapping[str, Any], *, changes: bool) -> SyncClient:
+    """Return a client; only a change makes a group. Raises NotFound."""
     place = _place(options)
-    if not place["group"] or place["box"] or place["server"]:
-        return SyncClient(**place)
-    place["home"] = find_home(place["home"])
-    others = _groups_besides(place["home"], place["group"])
-    client = SyncClient(**place)  # makes the group, whose name may be mistyped
-    if others:
-        close = meant(place["group"], others)
-        complain(f"{place['group']} is a new group" + (f"; did you mean {close}?" if close else ""))
+    new_group = _new_group(place, changes=changes)
+    client = SyncClient(**place)
+    if new_group:
+        complain(new_group)
     return client
 
 
-def _groups_besides(home: Path, group: str) -> list[str]:
-    """Return the groups of a home if `group` is none of them; empty: it is one, or only the host may look."""
+def _new_group(place: dict[str, Any], *, changes: bool) -> str:
+    """Return a remark if a change is going to make a group, whose name may be mistyped. Raises NotFound, NoHome."""
+    where = ("server", "box", "home", "group", "sender")
+    if server_or_box(*(place[name] for name in where)) != (None, None):
+        return ""
+    home, group = find_home(place["home"]), named(place["group"], "GROUP", "main")
+    place["home"] = home
     try:
-        groups = os.listdir(home / "data" / "ipc")
+        groups = {*os.listdir(home / "data" / "ipc"), *os.listdir(home / "groups")} - {GLOBAL_GROUP}
     except OSError:
-        return []
-    return [] if group in groups else groups
+        return ""  # only the host may look
+    if group in groups or not NAME.fullmatch(group):
+        return ""
+    near = meant(group, groups)
+    hint = f"; did you mean {near}?" if near else ""
+    if not changes:
+        raise NotFound(f"{home} has no group {group!r}{hint or '; what is saved first makes it'}")
+    return f"{group} is a new group{hint}" if groups else ""
 
 
 def _asked(options: Mapping[str, Any], request: Request[ResultT], *, request_id: str | None = None) -> ResultT:
-    client = _client(options)
+    client = _client(options, changes=request.changes)
     with patience():
         return client(request, request_id=request_id)
 
 
 def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Reply:
-    client = _client(options)
+    kind = REQUEST_TYPES.get(type_name)
+    client = _client(options, changes=kind is not None and kind.changes)
     with patience():
         return client.request(type_name, payload, request_id=options["id"])
 

@@ -75,6 +75,7 @@ def _entry(result: wire.EntryResult) -> str:
         result.name and f"named {result.name}",
         result.updated and f"updated {result.updated}",
         result.by and f"by {result.by}",
+        result.edited_by and f"edited by {result.edited_by}",
         (told := origin_told(result)) and f"from: {told}",
         result.tags and f"tags: {', '.join(result.tags)}",
         result.aliases and f"aliases: {', '.join(result.aliases)}",

@@ -59,6 +59,9 @@ class EntryResult(Result):
     created: str | None = Field(description="UTC, RFC 3339; null: a person wrote the file without one.")
     updated: str | None = Field(description="Last save: UTC, RFC 3339; null as for `created`.")
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
+    edited_by: str | None = Field(
+        default=None, description="Only in `get_memory`: who changed it last in its file, after `by` signed it."
+    )
     reinforced: int = Field(description="How often the same text was saved again.")
     pinned: bool = Field(default=False, description="Curation never merges or retires it.")
     origin: OriginKind | None = Field(default=None, description="Its origin; null: nobody said.")

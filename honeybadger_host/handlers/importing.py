@@ -15,7 +15,7 @@ from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import cleaned
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Screen, with_neutralised
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
@@ -86,13 +86,8 @@ def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _P
         _take_turns(deps, asked, payload.turns, taken, now)
     for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
         _take_entry(deps, asked, entry, target, taken, now)
-    result = {
-        "added": taken.added,
-        "known": taken.known,
-        "refused": taken.refused,
-        "neutralised": dict(taken.neutralised),
-    }
-    return Outcome(result, tuple(taken.changes))
+    result = {"added": taken.added, "known": taken.known, "refused": taken.refused}
+    return Outcome(with_neutralised(result, taken.neutralised), tuple(taken.changes))
 
 
 def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn], taken: _Taken, now: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,9 @@ from honeybadger_host.context.recall import MAX_RANKED
 from honeybadger_host.context.subject import GROUNDS
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked
-from honeybadger_host.handlers.entries.saving import is_pinned_note
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
@@ -92,30 +92,40 @@ def search_memory(
             break
         most *= _MORE_RANKED  # equal notes count once
     by_number = {hit.number: hit for hit in hits}
-    shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
+    edited = as_edited(journal, files, [one for same in folded[:limit] for one in same])
+    shown = [_shown([edited[one.number] for one in same], by_number.get(same[0].number)) for same in folded[:limit]]
     if payload.archived:
         shown = [{**one, "archived": True} for one in shown]
     return {"hits": shown, "is_complete": is_complete}
 
 
-def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
-    """Return the documents; one that a person edited later has that person as its author, and the time of the edit."""
-    found = [one for same in shown for one in same]
+def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[int, Found]:
+    """Return number -> document; one that a person edited later has that person as its author, and the edit's time."""
     entries = {one.file for one in found if one.kind == "entry"}
-    edited: Mapping[str, tuple[str, int]] = {}
-    with contextlib.suppress(JournalError):  # then they are as their files say
-        edited = EditReader(journal).newest_of(entries) if entries else {}
+    edited = edits_of_entries(journal, entries) if entries else {}
     files_of_notes = {one.file for one in found if one.kind == "note"}
     notes = {file: edited_notes(files, file) for file in files_of_notes}
 
-    def as_edited(one: Found) -> Found:
+    def edited_one(one: Found) -> Found:
         if one.kind == "note":
             who = notes[one.file].get((one.author, one.text))
             return one if who is None else one._replace(author=who.author, at=moment(f"{who.at}Z", "at"))
         author, at = edited.get(one.file, (one.author, 0)) if one.kind == "entry" else (one.author, 0)
         return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
 
-    return [list(map(as_edited, same)) for same in shown]
+    return {one.number: edited_one(one) for one in found}
+
+
+def edits_of_entries(journal: Path, files: Collection[str]) -> Mapping[str, tuple[str, int]]:
+    """Return file -> author and time of its newest edit; nothing if the journal cannot be read."""
+    with contextlib.suppress(JournalError):
+        return EditReader(journal).newest_of(files)
+    return {}
+
+
+def is_pinned_note(found: Found) -> bool:
+    """Return whether somebody pinned a note: in its text, or in its heading."""
+    return found.kind == "note" and is_pinned(f"{found.names}\n{found.text}")
 
 
 def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:

@@ -347,7 +347,7 @@ def task_row(
         tokens=state.tokens,
         file=task_file(group, id_),
     )
-    return row.model_dump(exclude_none=True)
+    return row.model_dump(exclude_none=True, exclude={"neutralised"})
 
 
 def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -> ShownState:

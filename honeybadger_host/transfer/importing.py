@@ -281,7 +281,7 @@ class Import:
         result = reply.result or {}
         self.done.added[sent.kind] += result["added"]
         self.done.known += result["known"]
-        self.done.neutralised.update(result["neutralised"])
+        self.done.neutralised.update(result.get("neutralised", {}))
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
     def _reply(self, request_id: str) -> Reply:

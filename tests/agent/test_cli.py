@@ -107,6 +107,25 @@ def test_a_mistyped_group_is_made_and_told(room: Shell) -> None:
     assert room("remember", "milk", "--group", "mian").err == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["recall", "tea"], ["context"], ["history"], ["messages"], ["tasks"], ["ping"], ["answer", "no-turn"]),
+        *(["call", "get_history"], ["call", "no_such_type"]),
+    ],
+)
+def test_asking_makes_no_group(asker: RawSender, room: Shell, arguments: list[str]) -> None:
+    room("remember", "tea", "--group", "main")
+    refused = room(*arguments, "--group", "mani")
+    assert_complains(refused, 1, f"not_found: {asker.home} has no group 'mani'; did you mean m")
+    assert not (asker.home / "data/ipc/mani").exists()
+
+
+def test_a_group_of_files_alone_can_be_asked(asker: RawSender, room: Shell) -> None:
+    (asker.home / "groups/shelf").mkdir()
+    assert room("history", "--group", "shelf").code == 0
+
+
 def test_a_conversation_is_told_by_session(room: Shell) -> None:
     nothing = room("history")
     assert (nothing.code, nothing.out, "nothing was said in this session" in nothing.err) == (0, "", True)
@@ -183,12 +202,15 @@ def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
         (["call", "ping", "[" * 100_000], "PAYLOAD is not JSON: "),
         (["call", "ping", "[1]"], "PAYLOAD must be a JSON object"),
         (["ping", "--box", "."], "--box says it all: leave out --home"),
+        (["recall", "tea", "--grop", "x"], "unrecognized arguments: --grop x"),
+        (["tasks", "pause"], "tasks pause needs the id of a task"),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_the_help(shell: Shell, arguments: list[str], says: str) -> None:
     ran = shell(*arguments)
     assert_complains(ran, 2, says)
-    assert ran.err.rstrip().endswith("--help")
+    known = [name for name in arguments[:1] if name != "enchant"]
+    assert ran.err.rstrip().endswith(f"; see {' '.join(['honeybadger-agent', *known])} --help")
 
 
 def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:

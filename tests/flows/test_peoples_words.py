@@ -82,6 +82,23 @@ def test_a_reworded_note_is_the_persons_with_its_time(stranger: RawSender) -> No
     assert heading_above(system, "likes cake").startswith("## Likes (stranger")
     (honey,) = wait_for(lambda: hits(stranger, "honey"), what="the words are found")
     assert (honey["author"], honey["time"]) == ("human", f"{at.replace(' ', 'T')}:00Z")
+    opened = stranger.do("opened", "get_memory", id=honey["id"])
+    assert (opened["by"], opened["edited_by"], opened["updated"]) == ("stranger", "human", honey["time"])
+    (cake,) = hits(stranger, "cake")
+    opened = stranger.do("opened-cake", "get_memory", id=cake["id"])
+    assert (opened["by"], opened.get("edited_by"), opened["updated"]) == ("stranger", None, None)
+
+
+def test_a_reworded_entry_says_who_reworded_it(stranger: RawSender) -> None:
+    saved = stranger.do("e", "save_memory", content="likes plum cake")
+    path = stranger.home / "groups" / stranger.group / saved["file"]
+    path.write_bytes(path.read_bytes().replace(b"plum", b"pear"))
+    newest_edit(stranger.home, f"groups/{stranger.group}/{saved['file']}")
+    opened = stranger.do("opened", "get_memory", id=saved["id"])
+    assert (opened["by"], opened["edited_by"], opened["content"]) == ("stranger", "human", "likes pear cake")
+    stranger.do("again", "edit_memory", id=saved["id"], content="likes apple cake")
+    opened = stranger.do("opened-again", "get_memory", id=saved["id"])
+    assert (opened["by"], opened.get("edited_by"), opened["content"]) == ("stranger", None, "likes apple cake")
 
 
 def test_text_typed_without_a_host_is_the_persons(served: HostProcess, stranger: RawSender) -> None:

@@ -33,6 +33,7 @@ from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, named
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
+from honeybadger_host.handlers.search import as_edited, edits_of_entries, is_pinned_note
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
@@ -45,8 +46,6 @@ from honeybadger_host.memory.entries.entry import (
     version_of,
     with_origin,
 )
-from honeybadger_host.memory.markdown.notes import is_pinned
-from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.labels import folded
@@ -143,32 +142,41 @@ def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Ma
         named = named_entry(entries, deps.index.lookups, group, category, payload.name)
         if named is None:
             raise no_name(category, payload.name)
-        return shown(named.entry, named.file, named.data)
+        return _opened(deps, named)
     id_ = payload.id or ""
     if "#" in id_:
-        return _found(deps.index, group, id_)
+        return _found(deps, group, id_)
     found = next(filter(None, (entries.find(each, id_) for each in (group, archive_of(group), GLOBAL_GROUP))), [])
     file = the_one(id_, found)
     data = entries.read(file)
     if data is None:
         raise not_found(id_)
-    return shown(parsed(entries, file, data), file, data)
+    return _opened(deps, Holding(file, data, parsed(entries, file, data)))
 
 
-def _found(index: Index, group: str, id_: str) -> Mapping[str, Any]:
+def _opened(deps: Dependencies, held: Holding) -> Mapping[str, Any]:
+    """Return an entry as it is shown, with the person who edited it since it was saved."""
+    author, at = edits_of_entries(deps.journal.path, [held.file]).get(held.file, (None, 0))
+    saved_at = 0.0 if held.entry.updated is None else held.entry.updated.timestamp()
+    opened = shown(held.entry, held.file, held.data)
+    return {**opened, "edited_by": author} if at / 1000 > saved_at else opened
+
+
+def _found(deps: Dependencies, group: str, id_: str) -> Mapping[str, Any]:
     """Return a note or a turn as an entry is shown. Raises Refusal."""
-    found = index.opened(group, id_)
+    found = deps.index.opened(group, id_)
     if found is None:
         raise Refusal("not_found", f"nothing has the id {id_} any more: search again", field="payload.id")
-    at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
     entry = Entry(id_, "", found.text, by=found.author or None, pinned=is_pinned_note(found))
-    of_entries = {"origin": None, "version": ""}
-    return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, **of_entries}
+    of_note = {"kind": found.kind, "created": _shown_time(found), "file": found.file, "origin": None, "version": ""}
+    edited = as_edited(deps.journal.path, deps.files, [found])[found.number]
+    if edited is not found:
+        of_note |= {"edited_by": edited.author, "updated": _shown_time(edited)}
+    return {**shown(entry, found.file, b""), **of_note}
 
 
-def is_pinned_note(found: Found) -> bool:
-    """Return whether somebody pinned a note: in its text, or in its heading."""
-    return found.kind == "note" and is_pinned(f"{found.names}\n{found.text}")
+def _shown_time(found: Found) -> str | None:
+    return None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
 
 
 def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:

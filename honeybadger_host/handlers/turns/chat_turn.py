@@ -34,7 +34,7 @@ from honeybadger_host.agents import Agent, unknown_agent
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, TurnUnderWay
 from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.redaction import not_blank
+from honeybadger_host.handlers.redaction import not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
@@ -205,9 +205,9 @@ class ChatTurn:
             output_tokens=outcome.output_tokens,
             delegated_tokens=sum(answer.tokens for answer in outcome.answers),
             stopped_by=outcome.stopped_by,
-            neutralised=dict(self.changed),
         )
-        return Outcome(result.model_dump(exclude_none=True), changes)
+        told = result.model_dump(exclude_none=True, exclude={"neutralised"})
+        return Outcome(with_neutralised(told, self.changed), changes)
 
     def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
         """Return the number of the answer, and the changes that append message and answer.

@@ -25,6 +25,7 @@ def test_a_task_is_a_file_and_shows_five_runs(room: Room) -> None:
     row = room.change("schedule_task", **DAILY)
     assert row["next"] == [f"2026-11-{day}T08:00:00Z" for day in range(21, 26)]
     assert (row["id"], row["state"], row["agent"]) == ("read-the-news", "waiting", "assistant")
+    assert "neutralised" not in row
     said = orjson.loads(file_of(room).read_bytes())
     assert said == {**DAILY, "time_zone": "Europe/Berlin", "agent": "assistant", "created": "2026-11-21T06:05:59Z"} | {
         "by": "researcher"
