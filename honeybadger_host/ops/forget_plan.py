@@ -6,6 +6,7 @@ Among them are texts that were derived from those records: by consolidation, com
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +15,8 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enrichment import enrichment_of
-from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
+from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.journal.changes import EDIT_UNDONE, read_whole
 from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit
@@ -62,14 +63,14 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
         hunks = edit_of(edit).hunks if edit.group == group and is_edit(edit) else ()
         said += (line.decode("utf-8", "replace") for hunk in hunks or () for line in hunk.added)
     if wanted.sender is not None:
-        said += derived_of_sender(home, group, conversations)
+        said += derived_of_sender(home, journal, group, conversations)
     if wanted.session is not None:
-        said += learnt_in(home, group, wanted.session)
+        said += learnt_in(home, journal, group, wanted.session)
     for row in _noted_in_chat(journal, group, wanted, conversations):
         rows.append(row.seq)
         said += _said_by(row)
     if wanted.id is not None:
-        said += taken_from(home, group, wanted.id)
+        said += taken_from(home, journal, group, wanted.id)
     said = [text for text in dict.fromkeys(said) if text.strip()]
     parts = [text for text in said if len(folded(text)) >= MIN_CHARACTERS]
     parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _MIN_PER_LINE)
@@ -91,9 +92,13 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
     """Raise Refusal if a group has no such entry, task, change, sender or session."""
     is_sender = wanted.sender is not None and NAME.fullmatch(wanted.sender)
     if plan.is_empty and not (is_sender and (home / f"data/ipc/{plan.group}/{wanted.sender}").is_dir()):
+        what = f"entry, task or change {wanted.id!r}"
+        if wanted.id is None:
+            what = f"session {wanted.session!r}" if wanted.sender is None else f"sender {wanted.sender!r}"
         log = f"`honeybadger-host log {plan.group}`"
-        why = f"{plan.group} has no such entry, task, change, sender or session, or it was forgotten already: see {log}"
-        raise Refusal("not_found", why, field="payload")
+        raise Refusal(
+            "not_found", f"{plan.group} has no {what}, or it was forgotten already: see {log}", field="payload"
+        )
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:
@@ -184,7 +189,7 @@ class Conversations:
         )
 
 
-def derived_of_sender(home: Path, group: str, conversations: Conversations) -> Iterator[str]:
+def derived_of_sender(home: Path, journal: Path, group: str, conversations: Conversations) -> Iterator[str]:
     """Yield the texts that compaction and consolidation made from a sender's turns.
 
     Lines that repeat other people's turns are left out. A rewording of several people's turns is yielded whole.
@@ -194,7 +199,7 @@ def derived_of_sender(home: Path, group: str, conversations: Conversations) -> I
         made = (part_of(summary, session) or "").split("\n")
         yield from (line for line in made if not conversations.is_anothers(session, line))
         yield from (line_of(turn.role, turn.content) for turn in turns.values())
-    for proposal in _proposals(home, group):
+    for proposal in _proposals(home, journal, group):
         session = proposal.session or ""
         covered = range(proposal.first_turn or 0, (proposal.last_turn or -1) + 1)
         for operation in proposal.operations:
@@ -230,18 +235,18 @@ def _leaves(value: object) -> Iterator[str]:
         yield value
 
 
-def learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
+def learnt_in(home: Path, journal: Path, group: str, session: str) -> Iterator[str]:
     """Yield the texts that consolidation made from a session: in summary.md and in proposals."""
     yield from (part_of(_text_of(home, f"groups/{group}/{SUMMARY}"), session) or "").split("\n")
-    for proposal in _proposals(home, group):
+    for proposal in _proposals(home, journal, group):
         if proposal.session == session:
             for operation in proposal.operations:
                 yield from _lines_of(operation)
 
 
-def taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
+def taken_from(home: Path, journal: Path, group: str, entry: str) -> Iterator[str]:
     """Yield the facts of an entry from which enrichment made entries."""
-    for proposal in _proposals(home, group):
+    for proposal in _proposals(home, journal, group):
         for operation in proposal.operations if proposal.id == enrichment_of(entry) else ():
             if operation.state == "applied":
                 yield from _lines_of(operation)
@@ -251,9 +256,16 @@ def _lines_of(operation: Operation) -> Sequence[str]:
     return (operation.result or "").split("\n")
 
 
-def _proposals(home: Path, group: str) -> Iterator[Proposal]:
-    """Yield the proposals of a group; broken ones are left out."""
-    return (proposal for _, proposal, _, _ in stored(home, group) if proposal is not None)
+def _proposals(home: Path, journal: Path, group: str) -> Iterator[Proposal]:
+    """Yield the proposals of a group as the files have them, and as the host wrote them.
+
+    A person may have broken or removed a file.
+    """
+    yield from readable(home, group, lambda name, at: True)
+    for row in _rows(journal, group):
+        if row.kind == "proposal":
+            with suppress(ValueError):  # of another version
+                yield parse_proposal(row.data)
 
 
 def _text_of(home: Path, file: str) -> str:

@@ -22,7 +22,7 @@ from honeybadger_host.journal.forgetting import read_tombstones
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
-from tests.flows.test_consolidation import SOON
+from tests.flows.test_consolidation import SOON, TEXTS, Talk, scripted
 from tests.flows.world import needs_mount, script, use_up_space
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, wait_for
 from tests.people import looking, newest_edit, settle
@@ -422,12 +422,31 @@ def test_notes_from_a_conversation_go_with_its_session(home: Path, make_host: Ho
     assert files_with(home, b"alnut") == []
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_derived_texts_go_if_their_proposal_is_unreadable(home: Path, make_host: HostFactory, is_removed: bool) -> None:
+    make_host(AT_ONCE | scripted(home, TEXTS) | {"curation.prose": True}).start()
+    talk = Talk(home)
+    talk.fill(11, up_to=6)
+    assert TEXTS["history_entry"] in talk.file("HISTORY.md")
+    settle(home)
+    path = home / f"groups/main/proposals/{talk.mark['proposal']}.json"
+    if is_removed:
+        path.unlink()
+        newest_edit(home, path.name)
+    else:
+        path.write_text(path.read_text().replace("{", "{{", 1))
+    (home / "curation.json").unlink()
+    assert forget(home, "--session", "main")["left"] == []
+    for text in TEXTS.values():
+        assert files_with(home, text.encode()) == []
+
+
 def test_a_missing_target_is_not_found(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     stranger.do("n1", content="the harvester ordered walnut planks")
-    for option in ("--id", "--sender", "--session"):
-        assert "main has no such entry" in cli_error("forget", "main", option, "nobody", home=home, code=9)
-    assert "main has no such entry" in cli_error("forget", "main", "--id", "nobody", "--dry-run", home=home, code=9)
+    for option, what in (("--id", "entry, task or change"), ("--sender", "sender"), ("--session", "session")):
+        assert f"main has no {what} 'nobody'" in cli_error("forget", "main", option, "nobody", home=home, code=9)
+    assert "main has no entry, task or change" in cli_error("forget", "main", "--id", "7", "--dry-run", home=home, code=9)
     settle(home)
     persona = home / "groups" / "main" / "CLAUDE.md"
     persona.write_text(f"{persona.read_text()}The cellar key hangs behind the third barrel.\n")
