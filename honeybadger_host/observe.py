@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -173,7 +174,7 @@ def recent_events() -> list[dict[str, str]]:
 
 def _keep_recent(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if method != "debug" and event.get("event") != "request.answered":
-        kept = {name: ascii(value)[:200] for name, value in event.items() if name not in ("event", "exc_info")}
+        kept = {name: str(value)[:200] for name, value in event.items() if name not in ("event", "exc_info")}
         _recent.append({"event": str(event.get("event")), **kept})
     return event
 
@@ -186,10 +187,15 @@ def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any
 
 
 def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
+    return _dumped(event)
+
+
+def _dumped(value: Any, options: int = 0) -> bytes:
+    """Return JSON. What UTF-8 cannot encode, as in the name of a file, becomes `?`."""
     try:
-        return orjson.dumps(event, default=repr)
-    except TypeError:  # a name that is not UTF-8: show it escaped rather than lose the line
-        return orjson.dumps({key: ascii(value) for key, value in event.items()})
+        return orjson.dumps(value, default=repr, option=options)
+    except TypeError:
+        return json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
 
 
 @dataclass(slots=True)
@@ -244,8 +250,7 @@ class Counters:
 
 def write_status(home: Path, status: dict[str, Any]) -> None:
     """Replace the status file; it is a snapshot for `honeybadger-host status`, not durable. Raises OSError."""
-    data = orjson.dumps(status, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    replace(home / STATUS_FILE, data, is_durable=False)
+    replace(home / STATUS_FILE, _dumped(status, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), is_durable=False)
 
 
 def resident_bytes() -> int | None:

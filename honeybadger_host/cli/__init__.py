@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -103,6 +104,8 @@ def main() -> None:
     """Run a command; an error of the host becomes one line and its exit code."""
     gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth of a call
     atexit.register(gc.freeze)  # at its end, too
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for names of files that are not UTF-8
     try:
         app()
     except HostError as error:

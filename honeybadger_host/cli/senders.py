@@ -105,7 +105,7 @@ def dead_list(home: Home, as_json: AsJson = False) -> None:
 
     letters = list(list_dead(home))
     lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
-    known = [{"name": letter.name, **letter.reason} for letter in letters]
+    known = [{**letter.reason, "name": letter.name} for letter in letters]
     tell(known, lines or ["no dead letters"], as_json=as_json)
 
 
@@ -116,7 +116,7 @@ def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
 
     letter = find_dead(home, name)
     if as_json:
-        print_json({"name": letter.name, **letter.reason, "text": letter.text})
+        print_json({**letter.reason, "name": letter.name, "text": letter.text})
         return
     print_json(letter.reason)
     print("(it was not a regular file: nothing was kept)" if letter.text is None else ascii(letter.text)[1:-1])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from honeybadger_agent.cli.terminal import here
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment, paint
-from honeybadger_host.ops.findings import Finding, disk, faults_in
+from honeybadger_host.ops.findings import Finding, dead_letters, disk, faults_in
 
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -16,7 +17,7 @@ def print_finding(finding: Finding) -> None:
     """Print a finding of the doctor, with its advice on the next line."""
     level = paint(f"{finding.level:8}", _COLOURS[finding.level])
     advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
-    print(f"{level}  {finding.check}: {finding.message}{advice}", flush=True)
+    print(f"{level}  {finding.check}: {here(finding.message)}{advice}", flush=True)
 
 
 def print_status(folder: Path, status_: dict[str, Any]) -> None:
@@ -60,10 +61,9 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 
 def _print_faults(folder: Path, status_: dict[str, Any]) -> None:
-    full = [finding for finding in disk(folder) if finding.level != "ok"]  # the host itself can write no status then
-    for fault in [*faults_in(status_), *full]:
-        advice = f"\n{'':10}-> {fault.now_what}" if fault.now_what else ""
-        print(f"{paint(f'{fault.level:8}', _COLOURS[fault.level])}  {fault.message}{advice}")
+    for fault in (*faults_in(status_), *dead_letters(folder), *disk(folder)):  # a full disk can take no status
+        if fault.level != "ok":
+            print_finding(fault)
 
 
 def _print_follower(status_: dict[str, Any], as_of: str) -> None:

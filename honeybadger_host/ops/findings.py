@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from honeybadger_agent.wording import count_of, in_words
+from honeybadger_host.spool.dead_letters import dead_names
 
 Level = Literal["ok", "warning", "problem"]
 _LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
@@ -112,3 +113,13 @@ def disk(home: Path) -> Iterator[Finding]:
             yield problem("disk", what, "free some space; every request and reply is a file")
         else:
             yield ok("disk", what)
+
+
+def dead_letters(home: Path) -> Iterator[Finding]:
+    """Check for requests that could not be served."""
+    if names := dead_names(home):
+        yield warning(
+            "dead letters", f"{count_of(len(names), 'request')} could not be served", "honeybadger-host dead list"
+        )
+    else:
+        yield ok("dead letters", "none")

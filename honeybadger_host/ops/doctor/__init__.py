@@ -11,7 +11,7 @@ from typing import Final
 
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.ops.doctor import agent_checks, home_checks
-from honeybadger_host.ops.findings import Finding, disk
+from honeybadger_host.ops.findings import Finding, dead_letters, disk
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.home_folder,
@@ -24,7 +24,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.inboxes,
     home_checks.moved,
     home_checks.running,
-    home_checks.dead_letters,
+    dead_letters,
     agent_checks.agents,
     agent_checks.directives,
     agent_checks.coding_tools,

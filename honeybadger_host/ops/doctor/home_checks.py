@@ -36,7 +36,6 @@ from honeybadger_host.memory.entries.entry import memory_folder, parse_entry, un
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
-from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.work.times import read_cron, read_zone
 
@@ -187,12 +186,3 @@ def inboxes(home: Path) -> Iterator[Finding]:
                 message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
                 yield warning("boxes", message, "a request's name is its id and .json: rename or remove it")
     yield ok("boxes", count_of(count, "box", "boxes"))
-
-
-def dead_letters(home: Path) -> Iterator[Finding]:
-    if names := dead_names(home):
-        yield warning(
-            "dead letters", f"{count_of(len(names), 'request')} could not be served", "honeybadger-host dead list"
-        )
-    else:
-        yield ok("dead letters", "none")

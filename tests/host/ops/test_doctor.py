@@ -1,5 +1,6 @@
 """The doctor's findings about a home, and how a command looks on a terminal."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding
-from tests.hosting import HostProcess, RawSender, run_cli, wait_for
+from tests.commands import cli_text
+from tests.conftest import HostFactory
+from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 
 
 def _found(home: Path, check: str) -> Finding:
@@ -141,3 +144,20 @@ def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: 
     lock.release()
     (waiting,) = (home / "data/ipc/main/operator/requests").iterdir()
     assert str(waiting) in str(said.value)
+
+
+def test_a_file_name_that_is_not_utf8_stops_no_report(home: Path, make_host: HostFactory) -> None:
+    make_host(AT_ONCE).start()
+    (home / "config" / "agents").mkdir()
+    Path(os.fsdecode(os.fsencode(home) + b"/config/agents/b\xe4r.json")).write_text("{}")
+    wait_for(lambda: "agent file is not used" in cli_text("status", home=home), what="the status names it")
+    assert "is not an agent's" in cli_text("doctor", home=home)
+
+
+def test_dead_letters_are_in_the_status(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
+    make_host(AT_ONCE).start()
+    stranger.drop("a", b"no json")
+    assert stranger.reply("a")["ok"] is False
+    told = cli_text("status", home=home)
+    assert "1 request could not be served" in told
+    assert "honeybadger-host dead list" in told
