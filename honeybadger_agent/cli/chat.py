@@ -248,7 +248,7 @@ class Chat:
             case Internal():
                 text = f"The host has a bug: {sentence(str(error))} It is kept in data/dead/; tell who runs the host."
             case RequestFailed():
-                text = f"Refused ({error.code}): {sentence(str(error))}"
+                text = f"Refused ({error.code}): {sentence(str(error).replace('payload.', ''))}"
             case _:
                 text = f"{error}"
         self._failed(text.strip(), error.exit_code)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -56,6 +56,7 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_agent.wording import AGENT_EXTRA, count_of, meant
 
+ClientT = TypeVar("ClientT", Client, SyncClient)
 _RELAY_LOOK_SECONDS: Final = 0.02  # between two looks into the folder
 
 
@@ -218,7 +219,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
     place = _place(options)
     client: Client | Callable[[], Client]
     try:
-        client = Client(**place)
+        client = _opened(Client, place, changes=True)
     except NoHome as error:  # serve nevertheless: each call reports it and tries again
         complain(str(error))
         client = functools.partial(Client, **place)
@@ -316,12 +317,15 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
 
 
 def _client(options: Mapping[str, Any], *, changes: bool) -> SyncClient:
+    return _opened(SyncClient, _place(options), changes=changes)
+
+
+def _opened(kind: Callable[..., ClientT], place: dict[str, Any], *, changes: bool) -> ClientT:
     """Return a client; only a change makes a group. Raises NotFound."""
-    place = _place(options)
-    new_group = _new_group(place, changes=changes)
-    client = SyncClient(**place)
-    if new_group:
-        complain(new_group)
+    remark = _new_group(place, changes=changes)
+    client = kind(**place)
+    if remark:
+        complain(remark)
     return client
 
 
@@ -333,12 +337,12 @@ def _new_group(place: dict[str, Any], *, changes: bool) -> str:
     home, group = find_home(place["home"]), named(place["group"], "GROUP", "main")
     place["home"] = home
     try:
-        groups = {*os.listdir(home / "data" / "ipc"), *os.listdir(home / "groups")} - {GLOBAL_GROUP}
+        groups = {*os.listdir(home / "data" / "ipc"), *os.listdir(home / "groups")}
     except OSError:
         return ""  # only the host may look
-    if group in groups or not NAME.fullmatch(group):
+    if group in (*groups, GLOBAL_GROUP) or not NAME.fullmatch(group):
         return ""
-    near = meant(group, groups)
+    near = meant(group, groups - {GLOBAL_GROUP})
     hint = f"; did you mean {near}?" if near else ""
     if not changes:
         raise NotFound(f"{home} has no group {group!r}{hint or '; what is saved first makes it'}")

@@ -98,11 +98,11 @@ def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
 def place_for(tool: str, folder: Path) -> dict[str, str]:
     """Return home, group and sender of a tool that runs in a folder. Raises `AgentError`."""
     chosen = _chosen(TOOLS[tool])
-    return {
-        **({"home": chosen["home"]} if "home" in chosen else {}),
-        "group": group_of(os.fspath(folder), chosen.get("group", "main")),
-        "sender": chosen.get("sender", tool),
-    }
+    try:
+        group = group_of(os.fspath(folder), chosen.get("group", "main"))
+    except Refused as error:
+        raise AgentError(str(error)) from None
+    return {"sender": tool, **chosen, "group": group}
 
 
 def _chosen(tool: Tool) -> dict[str, str]:

@@ -433,18 +433,24 @@ def settings_of(tool: str) -> dict[str, str]:
 
 
 def group_of(folder: str, default: str) -> str:
-    """Return the group of a repository: the line `group = NAME` of the nearest `.honeybadger`, else the default."""
+    """Return the group of a repository: the line `group = NAME` of the nearest `.honeybadger`, else the default.
+
+    Raises Refused if that file has other lines.
+    """
     folder = os.path.abspath(folder)
     while True:
+        path = os.path.join(folder, GROUP_FILE)
         try:
-            with open(os.path.join(folder, GROUP_FILE), encoding="utf-8") as file:
-                lines = file.read(10_000).splitlines()
+            with open(path, encoding="utf-8") as file:
+                lines = [line for line in file.read(10_000).splitlines() if line.strip() and line.strip()[0] != "#"]
         except (OSError, UnicodeDecodeError):
             lines = []
         for line in lines:
             name, is_set, value = line.partition("=")
             if is_set and name.strip() == "group":
                 return value.strip()
+        if lines:
+            raise Refused(f"{path} has no line `group = NAME`: nothing was kept or recalled")
         above = os.path.dirname(folder)
         if above == folder:
             return default

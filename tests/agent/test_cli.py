@@ -216,6 +216,7 @@ def test_wrong_usage_is_one_line_that_names_the_help(shell: Shell, arguments: li
 def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:
     assert_complains(shell("ping", "--group", "a/b"), 3, "group 'a/b' is not a name")
     assert_complains(shell("ping", "--group", "a b"), 3, "as kitchen")
+    assert_complains(shell("ping", "--group", "global"), 3, "group 'global' is reserved")
     assert_complains(shell("ping", "--home", str(home / "config")), 3, "is not a Honeybadger home")
     assert_complains(shell("ping", "--sender", ""), 3, "sender '' is not a name")
     (home / "data/ipc/main").write_text("")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from honeybadger_agent import SyncClient
+from honeybadger_agent import AgentError, SyncClient
+from honeybadger_agent.cli.install import place_for
 from honeybadger_agent.hooks import hook
 from tests.commands import finished
 from tests.conftest import HostFactory
@@ -303,3 +304,18 @@ def test_installed_settings_say_home_group_and_sender(
     done = run_hook(room.home, event(transcript, "Stop"))
     assert done.returncode == 0
     assert "run `honeybadger-agent install claude-code` again" in done.stderr
+
+
+def test_a_mistyped_group_of_a_repository_is_refused(room: RawSender, transcript: Transcript) -> None:
+    """It was passed over: what was typed went into the group of another memory."""
+    file = transcript.path.parent / ".honeybadger"
+    group = file.read_text()
+    file.write_text(f"Group: {room.group}\n")
+    transcript.user("Hello")
+    done = run_hook(room.home, event(transcript, "Stop"))
+    assert (done.returncode, f"{file} has no line `group = NAME`" in done.stderr) == (0, True)
+    with pytest.raises(AgentError, match="has no line"):
+        place_for("claude-code", file.parent)
+    file.write_text(group)
+    run_hook(room.home, event(transcript, "Stop"))
+    assert contents_of(room.home, room.group) == ["Hello"]

@@ -315,6 +315,12 @@ async def test_a_change_the_client_gave_up_keeps_its_id(home: Path, make_host: H
     assert RawSender(home).memory_text().count("Ann likes chess") == 1
 
 
+def test_a_mistyped_group_of_a_server_is_told(asker: RawSender) -> None:
+    ran = run_agent("mcp", "--group", f"{asker.group}x", home=asker.home)
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert f"{asker.group}x is a new group; did you mean {asker.group}?" in ran.stderr
+
+
 def test_without_the_extra_the_command_says_what_to_install(home: Path) -> None:
     ran = run_agent("--source", "import sys; sys.modules['mcp'] = None", "mcp", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
