@@ -150,8 +150,7 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: lis
     try:
         first = next_run(deps.schedule(task, now), now)
     except WrongSchedule as error:
-        member = f"payload.{error.member}"
-        raise Refusal("invalid", f"{member} {error}", field=member) from None
+        raise Refusal("invalid", f"payload.{error}", field=f"payload.{error.member}") from None
     if first is None:
         why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
         raise Refusal("invalid", why, field="payload.run_at")
@@ -184,7 +183,7 @@ class _Found:
     """The task that a request is about.
 
     Args:
-        task: None: the file cannot be read; `problem` says why.
+        task: None: the file is wrong; `problem` says why.
     """
 
     asked: Asked
@@ -243,9 +242,11 @@ def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
         raise _not_found(deps, asked.group, id_)
     state = deps.states.view(asked.group, id_) or TaskState(id_, now, until=now)
     try:
-        return _Found(asked, id_, file, data, parse_task(data), "", state, now)
+        task = parse_task(data)
+        deps.schedule(task, now)
     except ValueError as error:
         return _Found(asked, id_, file, data, None, str(error), state, now)
+    return _Found(asked, id_, file, data, task, "", state, now)
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
@@ -324,7 +325,7 @@ def task_row(
             if state.event != "cancelled":
                 idle = deps.why_idle(task) or deps.states.waiting.get((group, id_), (now, ""))[1]
         except WrongSchedule as error:
-            problem = f"{error.member} {error}"
+            problem = str(error)
     coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))
     is_due = schedule is not None and (at := next_run(schedule, state.until)) is not None and at <= now
     why = problem or (task.paused if isinstance(task.paused, str) else "") or idle or state.why

@@ -42,7 +42,6 @@ from honeybadger_host.work.task_files import (
     TaskFile,
     TaskKey,
     TaskStates,
-    WrongSchedule,
     check_id,
     has_tasks,
     parse_task,
@@ -282,10 +281,8 @@ class Scheduler:
                 return
             task = parse_task(data)
             schedule = self.schedule_of(task, now)
-        except WrongSchedule as error:
-            problem, task = f"{error.member} {error}", None
         except (ValueError, WorldFailed) as error:
-            problem = str(error)
+            problem, task = str(error), None
         if problem and (before is None or before.problem != problem):
             log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
         self._known[key] = _Known(signature, data, task, schedule, problem)

@@ -55,7 +55,7 @@ class WrongSchedule(ValueError):
     """
 
     def __init__(self, member: str, what: str) -> None:
-        super().__init__(what)
+        super().__init__(f"{member} {what}")
         self.member = member
 
 

@@ -276,6 +276,8 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
     (folder / "bad name!.json").rename(folder / "good-name.json")
     wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done", group)})
     assert "Moon/Crater" in cli_text("tasks", home=home)
+    for action in ("run", "resume", "pause"):  # none of which would do anything
+        assert "mend or cancel it" in cli_error("tasks", action, group, "moon", home=home), action
     done = len(records(home, "done", group))
     wait_for(lambda: len(records(home, "done", group)) > done + 1)
     assert not served.events("pipeline.failed")
