@@ -205,11 +205,14 @@ class _Decision:
 
     def _source_of(self, operation: Operation) -> str:
         """Return a phrase that names the author of a text."""
-        writer = self._writer(operation)
-        if writer:
-            accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
-            return f"written by {writer}, {accepted}"
-        return "in people's words" + ("" if self._proposal.by == RULES else f", chosen by {self._proposal.by}")
+        match self._writer(operation):
+            case "":
+                return "in people's words" + ("" if self._proposal.by == RULES else f", chosen by {self._proposal.by}")
+            case self._decider:
+                return f"written by {self._decider}"
+            case writer:
+                accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
+                return f"written by {writer}, {accepted}"
 
     def _writer(self, operation: Operation) -> str:
         """Return the author of a text that copies nobody: a model, or the person who edited the copy; else ""."""

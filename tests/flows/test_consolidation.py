@@ -16,6 +16,7 @@ from bench.survival.models import KINDS, answer
 from bench.survival.world import SAYS, conversation
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
+from honeybadger_agent.wire import DecideProposal
 from honeybadger_host.curation.consolidation import ATTEMPTS
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
@@ -174,6 +175,20 @@ def test_answered_texts_count_only_where_people_said_them(make_host: HostFactory
     assert f"(written by scripted:curation.json, accepted by operator)\n  {TEXTS['history_entry']}\n" in talk.file(
         "HISTORY.md"
     )
+
+
+def test_a_text_edited_before_acceptance_is_its_editors(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, {**TEXTS, "memory_update": "## Dates\n- Ann hates Lisbon.\n"})).start()
+    talk.fill(11, up_to=6)
+    proposal, operator = talk.proposal(), SyncClient(home, "main", "operator", timeout_seconds=PATIENCE)
+    edited = {"write_history": "Ann moves in spring.", "add": "Ann likes Lisbon."}
+    for number, op in ((each["n"], each["op"]) for each in proposal["operations"] if each["state"] == "waiting"):
+        asked = DecideProposal(proposal=proposal["id"], decision="accept", operations=[number], result=edited.get(op))
+        assert operator.request("decide_proposal", asked).ok
+    wait_for(lambda: "- Ann likes Lisbon.\n" in talk.file("MEMORY.md"))
+    assert "## Dates (operator, " in talk.file("MEMORY.md")
+    assert "(written by operator)\n  Ann moves in spring.\n" in talk.file("HISTORY.md")
+    assert "(written by scripted:curation.json, accepted by operator)\n" in talk.file("summary.md")
 
 
 def test_an_overtaken_summary_is_stale(make_host: HostFactory, home: Path, talk: Talk) -> None:

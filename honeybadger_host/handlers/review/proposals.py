@@ -67,7 +67,7 @@ def prepare_decide_proposal(
     if edited is not None:
         _parsed(edited, asked.group, name)  # else its last good version, without the edit, is decided
     data = deps.whole_files.load(file) or b""
-    work = _work(deps, writes, asked.payload, _parsed(data or None, asked.group, name), data)
+    work = _work(deps, writes, asked, _parsed(data or None, asked.group, name), data)
     return work, work.prepare(asked)
 
 
@@ -80,18 +80,18 @@ def decide_proposal(asked: Asked[DecideProposal], prepared: tuple[_Work, Any], n
 def _work(
     deps: Dependencies,
     writes: Mapping[str, ChangeHandler[Any]],
-    payload: DecideProposal,
+    asked: Asked[DecideProposal],
     proposal: Proposal,
     data: bytes,
 ) -> _Work:
     """Return the work that a decision asks for. Raises Refusal."""
-    files = deps.whole_files
+    files, payload = deps.whole_files, asked.payload
     if payload.decision == "revert":
         return Reverting(deps.journal.path, files, proposal, data)
     chosen = _chosen(proposal, payload)
     is_struck = payload.decision == "strike"
     if payload.result is not None:
-        proposal = _with_result(proposal, payload, chosen)
+        proposal = _with_result(proposal, payload, chosen, asked.sender)
     proposal = with_states(proposal, dict.fromkeys(chosen, "struck" if is_struck else "waiting"))
     applied = frozenset[int]() if is_struck else chosen
     if proposal.kind == "write" and applied:
@@ -179,17 +179,17 @@ def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
     return frozenset(payload.operations)
 
 
-def _with_result(proposal: Proposal, payload: DecideProposal, chosen: frozenset[int]) -> Proposal:
-    """Return the proposal with another text for one operation. Raises Refusal."""
+def _with_result(proposal: Proposal, payload: DecideProposal, chosen: frozenset[int], decider: str) -> Proposal:
+    """Return the proposal with another text for one operation; a model's text becomes the decider's. Raises Refusal."""
     one = next((each for each in proposal.operations if each.n in chosen), None)
     if payload.decision != "accept" or len(chosen) != 1 or one is None:
         raise Refusal("invalid", "payload.result needs accept, and one operation", field="payload.result")
     if one.result is None or not (payload.result or "").strip():
         why = f"operation {one.n} writes no text" if one.result is None else "payload.result is blank"
         raise Refusal("invalid", why, field="payload.result")
-    operations = tuple(
-        each.model_copy(update={"result": payload.result}) if each.n == one.n else each for each in proposal.operations
-    )
+    by = decider if one.by and payload.result != one.result else one.by
+    changed = one.model_copy(update={"result": payload.result, "by": by})
+    operations = tuple(changed if each.n == one.n else each for each in proposal.operations)
     return proposal.model_copy(update={"operations": operations})
 
 
