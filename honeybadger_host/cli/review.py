@@ -161,7 +161,8 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
     """Yield the lines of an operation: title, difference, evidence, gates."""
     why = f": {operation['why']}" if operation.get("why") else ""
     yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
-    for line in list(difflib.unified_diff(*changed_lines(operation, before), lineterm="", n=1))[3:]:
+    old, new = changed_lines(operation, before)
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[3:] or [f" {line}" for line in new]:
         yield f"   {line}"
     evidence = operation.get("evidence", [])
     if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when

@@ -231,6 +231,7 @@ def test_retirements_and_unlike_joins_wait(make_host: HostFactory, home: Path, m
     assert memory.dream()["proposals"] == []  # what waits is not proposed again
     shown = cli_text("review", "show", "main", proposal["id"], home=home)
     assert "waits: only a person retires" in shown
+    assert f"\n    {RENT}\n" in shown  # a join that takes no line out
     assert "said in main#1 by bee: Das gilt nicht mehr." in shown or "said in main#1" in shown
     retire = next(each["n"] for each in proposal["operations"] if each["op"] == "retire")
     assert memory.review("accept", "main", proposal["id"], str(retire))["applied"] == 1
