@@ -244,7 +244,7 @@ def _undone_notes(
     if removal is not None:
         gone = [note for note in removal.notes if not _stands(note, held)]
         if not gone:
-            raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
+            raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")
         archive = deps.whole_files.view(archive_of(row))
         return [(change, "restored") for change in bring_back_notes(asked.group, held, archive, [removal], gone)]
     changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)

@@ -127,9 +127,10 @@ def _failed(request: Request, error: Exception) -> Response:
             status, what, told = 422, "The host refused it", str(error)
         case HostDown():
             status, what = 503, "The host is down"
-            told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."
-            if not is_read:
-                told += " Nothing was changed, and what you typed is below. Send it again when the host runs."
+            told = f"No host serves {home.path}. Start it with honeybadger-host run; "
+            told += (
+                "this page comes back by itself." if is_read else "then go back and send it again. Nothing was changed."
+            )
         case NoAnswer():
             status, what = 504, "The host does not answer yet"
             told = str(error) if is_read else f"{error}. The timeline says whether it was done."

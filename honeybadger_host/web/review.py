@@ -44,7 +44,7 @@ def _gist(visit: Visit, row: ProposalRow) -> list[str]:
 
 def gist_of_operation(operation: Operation) -> str:
     """Return an operation and its result in a few words."""
-    words = operation.title or operation.result or operation.why or ", ".join(operation.sources)
+    words = operation.result or operation.why or ", ".join(operation.sources)
     return first_words(words) if operation.op == "write" else f"{operation.op.replace('_', ' ')}: {first_words(words)}"
 
 
@@ -60,7 +60,7 @@ def proposal(visit: Visit) -> Response:
         texts=_texts(visit, row),
         total=len(row.operations),
         copied=sum(map(is_copied, row.operations)),
-        retired=sum(operation["op"] == "retire" for operation in row.operations),
+        retired=sum(operation["op"] == "retire" and operation["state"] in UNDECIDED for operation in row.operations),
         offset=offset,
         per_page=PER_PAGE,
         done=visit.member("done", 20),

@@ -32,6 +32,7 @@ ANSWER: Final = (
 LONG_QUESTION: Final = "Which movers were there, one by one?"
 # Takes five seconds: a busy browser sees it being written.
 LONG_ANSWER: Final = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
+REFUSED_QUESTION: Final = "Is anybody there?"
 ENDLESS_QUESTION: Final = "Count, please."  # its answer takes minutes: who asks it stops it
 _FACTS: Final = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
@@ -77,6 +78,7 @@ class Scene:
             {"when": LONG_QUESTION, "answers": [{"text": "I look it up.", "calls": [call]}, {"text": LONG_ANSWER}]},
             {"when": ENDLESS_QUESTION, "answers": [{"text": " ".join(f"word {number}" for number in range(2000))}]},
             {"when": "movers", "answers": [{"text": "I look it up.", "calls": [call]}, {"text": ANSWER}]},
+            {"when": REFUSED_QUESTION, "answers": [{"fails": "its server is down"}]},
             {"answers": [{"text": "I have noted that.", "input_tokens": 700, "output_tokens": 80}]},
         ]
         (self.home / "talk.json").write_bytes(orjson.dumps({"turns": turns, "delay_seconds": 0.08}))

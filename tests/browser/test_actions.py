@@ -8,7 +8,7 @@ from playwright.sync_api import Error
 
 from tests.browser.chromium import TELEPHONE, Tab
 from tests.browser.conftest import MakeTab, Site
-from tests.browser.scene import ENDLESS_QUESTION, LONG_ANSWER, LONG_QUESTION, QUESTION, REVIEWED
+from tests.browser.scene import ENDLESS_QUESTION, LONG_ANSWER, LONG_QUESTION, QUESTION, REFUSED_QUESTION, REVIEWED
 from tests.hosting import wait_for
 
 
@@ -150,6 +150,11 @@ def test_unsent_text_returns_to_its_field(tab: Tab, group: str) -> None:
     assert field.input_value() == "are you there?"
     assert tab.page.locator(".said.user").count() == 0
     tab.failed.clear()  # the request that was not let through
+    tab.page.unroute("**/talk/say")
+    field.fill(REFUSED_QUESTION)
+    field.press("Enter")
+    tab.page.locator("#conversation .warning").filter(has_text="its server is down").wait_for()
+    assert field.input_value() == REFUSED_QUESTION
 
 
 def test_an_answers_markdown_makes_no_other_element(tab: Tab, site: Site, group: str) -> None:

@@ -81,8 +81,8 @@ def test_an_undone_note_returns_to_its_place(make_host: HostFactory, stranger: R
     restored = run_cli("undo", 4, home=host.home)
     assert (restored.stdout, restored.stderr) == ("groups/main/MEMORY.md: restored; change 7 undoes 4\n", "")
     assert (stranger.memory_text(), archive.read_text()) == (whole, "")
-    assert "stands there" in cli_error("undo", 4, home=host.home)
-    assert "stands there" in cli_error("undo", 5, home=host.home)
+    assert "is there already" in cli_error("undo", 4, home=host.home)
+    assert "is there already" in cli_error("undo", 5, home=host.home)
     again = run_cli("undo", 6, home=host.home)
     assert again.stdout == "groups/main/MEMORY.md: removed; change 9 undoes 6\n"
 

@@ -115,6 +115,7 @@ function hostIs(up) {
 // A conversation stays at its newest line unless its reader has gone up.
 const talk = {
   isAtEnd: true,
+  sent: "",
   toEnd() {
     if (this.isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
   },
@@ -137,12 +138,13 @@ function composer(form) {
     event.preventDefault();
     const body = new URLSearchParams(new FormData(form));
     const said = saidNow(field.value);
+    talk.sent = field.value;
     field.value = "";
     try {
       await converse(fetch(form.action, { method: "POST", body }));
     } catch (error) {
       said.remove();
-      field.value = body.get("content");
+      field.value = talk.sent;
       complain(error.message);
     }
   });
@@ -203,8 +205,10 @@ function answer(element) {
       talk.toEnd();
     });
   }
-  source.addEventListener("ended", () => {
+  source.addEventListener("ended", (message) => {
     source.close();
+    const field = document.querySelector("[data-composer] textarea");
+    if (data(message) && field && !field.value) field.value = talk.sent;  // nothing was said: it can be sent again
     converse(fetch(location.href)).catch(() => location.reload());
   });
 }

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.journal import Journal
@@ -22,6 +23,7 @@ from honeybadger_host.web.looking_back import look_back, newest_seq, note_histor
 from honeybadger_host.web.markdown import markdown
 from honeybadger_host.web.needs import needs_of
 from honeybadger_host.web.rendering import first_words, visible
+from honeybadger_host.web.review import gist_of_operation
 
 
 class _Read(HTMLParser):
@@ -147,3 +149,8 @@ def test_a_look_ends_and_resumes_where_it_ended(journal: Path) -> None:
 
 def test_every_kind_of_change_has_words() -> None:
     assert WORDS.keys() == CHANGE_KINDS
+
+
+def test_a_proposed_note_is_named_by_its_text() -> None:
+    note = Operation(n=1, op="add", result="Ann moves to Lisbon.", title="Dates")
+    assert gist_of_operation(note) == "add: Ann moves to Lisbon."
