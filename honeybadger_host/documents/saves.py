@@ -132,8 +132,9 @@ class Saves:
     # -------------------------------------------------------------------------------------------------------- looking
 
     def look(self) -> list[Found]:
-        """Return the files that people saved and nobody is saving any more."""
+        """Return the files that people saved and nobody is saving any more. Raises StorageFailed."""
         in_use = self._in_use
+        in_use.journal.check_files()  # of a home that was moved or unmounted, no file is there
         self.renderer.look_at_replaced()
         in_use.evict()
         for document in in_use.every():

@@ -6,6 +6,7 @@ returns, the requests of the batch are done, whatever happens afterwards.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -77,8 +78,8 @@ class Journal:
     # For one statement at a time: beside another that is not read to its end, one sees what that one saw.
     _reader: sqlite3.Connection
     _folder: sqlite3.Connection
-    # The identity of the open database and its WAL, see `identity_of`.
-    _files: Mapping[Path, tuple[int, int, int] | None]
+    # The identity of the open database, its WAL and the groups' folder, see `identity_of`.
+    _files: Mapping[str, tuple[int, int, int] | None]
     _reading: threading.Lock = field(default_factory=threading.Lock)
     _newest_of: dict[str, int] = field(default_factory=dict)  # group -> its newest change since the start
     _shared: SharedLog | None = None  # with several machines: takes each transaction before it is committed
@@ -137,7 +138,8 @@ class Journal:
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
             opened.pop_all()
-        files = {file: identity_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+        groups = f"{path.parent.parent}/groups/"  # the slash: if it is a link, its target
+        files = {file: identity_of(file) for file in (str(path), f"{path}-wal", groups) if os.path.exists(file)}
         return cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
 
     @property
@@ -174,7 +176,7 @@ class Journal:
             insert_changes(connection, changes, receipts)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
-        self._check_files()
+        self.check_files()
         self._newest_of.update({row.group: row.seq for row in changes})
         self.committed_seq = changes[-1].seq
 
@@ -188,13 +190,16 @@ class Journal:
         with self._transaction() as connection:
             also(connection)
             connection.execute("INSERT OR IGNORE INTO receipts VALUES (?,?,?,?,?,?,?)", receipt._replace(at=at))
-        self._check_files()
+        self.check_files()
 
-    def _check_files(self) -> None:
-        """Raise StorageFailed if a file of the journal was removed or replaced: what was committed would be lost."""
+    def check_files(self) -> None:
+        """Raise StorageFailed if a file of the journal, or `groups/`, was removed, replaced, moved or unmounted.
+
+        What is committed then would be lost, and people's files would seem to be deleted. Any thread.
+        """
         for file, identity in self._files.items():
             if identity_of(file) != identity:
-                raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
+                raise StorageFailed(f"{file} was removed or replaced while the host used it: nothing more is saved")
 
     def has_changed(self, groups: Collection[str], since: int) -> bool:
         """Return whether a change of some groups behind `since` is durable. Any thread."""

@@ -200,6 +200,7 @@ async def _checkpoint(host: Host) -> None:
     is_waiting = False
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
+        journal.check_files()
         if seen == journal.committed_seq == journal.projected_seq:
             continue
         seen = journal.committed_seq

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import HomeError, StorageFailed
-from honeybadger_host.files.home import check_home, make_home
+from honeybadger_host.files.home import JOURNAL_FILE, check_home, make_home
+from honeybadger_host.journal.reader import LogFilter, read_log
 from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.flows.world import wait_for_status
@@ -72,6 +73,28 @@ def test_unmounted_groups_end_the_start_for_a_retry(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):
         check_home(tmp_path / "home")
     assert "mount or make it" in cli_error("run", home=tmp_path / "home", code=8)
+
+
+def test_groups_that_are_unmounted_are_not_taken_for_deleted(
+    make_host: HostFactory, stranger: RawSender, home: Path, tmp_path: Path
+) -> None:
+    vault = tmp_path / "vault"
+    (home / "groups").rename(vault)
+    (home / "groups").symlink_to(vault)
+    host = make_host().start()
+    stranger.do("n1", content="before")
+    vault.rename(tmp_path / "away")
+    vault.mkdir()  # the place where it was mounted
+    assert host.wait() == 8
+    assert f"{home}/groups/ was removed or replaced" in host.log_text().splitlines()[-1]
+    assert "mount it or bring them back" in cli_error("run", home=home, code=8)
+    assert list(vault.iterdir()) == []
+    vault.rmdir()
+    (tmp_path / "away").rename(vault)
+    host.start()
+    stranger.do("n2", content="after")
+    host.stop()
+    assert [row.kind for row in read_log(home / JOURNAL_FILE, LogFilter(), 100)] == ["note", "note"]
 
 
 WHERE = "blue, /srv/blue on machine-2"

@@ -288,3 +288,19 @@ def test_a_host_whose_journal_somebody_removed_acknowledges_nothing_more(
     assert stranger.reply("after")["ok"] is True
     assert [_count(stranger, each) for each in ("before", "after")] == [1, 1]
     host.stop()
+
+
+def test_a_home_that_is_moved_ends_its_host_and_is_served_as_it_was(
+    home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
+) -> None:
+    host = make_host().start()
+    ask(stranger, "before")
+    home.rename(tmp_path / "moved")
+    assert host.wait() == 8
+    assert f"{home}/data/journal.db was removed or replaced" in host.log_text().splitlines()[-1]
+    assert not home.exists()
+    (tmp_path / "moved").rename(home)
+    host.start()
+    ask(stranger, "after")
+    host.stop()
+    assert [row.kind for row in read_log(home / JOURNAL_FILE, LogFilter(), 100)] == ["note", "note"]
