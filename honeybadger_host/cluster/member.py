@@ -201,6 +201,7 @@ class Member:
                 "uptime_seconds": round(time.monotonic() - self._begun_at, 1),
                 "written_at": time.time(),
                 "mode": FOLLOWS,
+                "settings": self._settings.model_dump(mode="json"),
                 "cluster": {"owner": self._owner, **asdict(self.state())},
                 "resident_bytes": resident_bytes(),
                 "log": recent_events(),

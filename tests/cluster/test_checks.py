@@ -106,7 +106,9 @@ def test_a_follower_says_whom_it_follows_and_how_far(pair: Cluster) -> None:
     wait_for(lambda: metric(a, "cluster_epoch") == a.lines("cluster.owns")[0]["epoch"], what="the owner's, too")
     assert "follows   " in run_cli("status", home=b.home).stdout
     assert "owns the home" in run_cli("status", home=a.home).stdout
-    assert "damaged" not in run_cli("doctor", home=b.home).stdout
+    checked = run_cli("doctor", home=b.home)
+    assert (checked.stderr, "damaged" in checked.stdout) == ("", False)
+    assert "owns the home; 2 hosts run" in checked.stdout
     archive = str(b.home.parent / "b.tar.gz")
     for command in (
         ("backup", archive),
