@@ -123,8 +123,8 @@ def _check_groups(home: Path) -> None:
     """Raise StorageFailed if no group has a folder, though the journal knows files of groups."""
     if not groups_in(home) and any(EditReader(home / JOURNAL_FILE).names_below("groups/")):
         raise StorageFailed(
-            f"{home}/groups is empty, and this home had groups: mount it or bring them back; or, if all of it was meant "
-            "to go, make the folder of a group there"
+            f"{home}/groups is empty, and this home had groups: mount it or bring them back; or, if all of it was "
+            "meant to go, make the folder of a group there"
         )
 
 

@@ -124,9 +124,12 @@ def cluster_status(home: Home, as_json: AsJson = False, overrides: Overrides = N
 
     with reaching(home, overrides) as settings:
         found = look(home, settings)
+    owner = "nobody just now"
+    if found["owner"]:
+        owner = f"{found['owner']}, epoch {found['epoch']}; people edit files there"
     lines = [
         f"home     {found['home']}",
-        f"owner    {found['owner'] or 'nobody just now'}, epoch {found['epoch']}; people edit files there",
+        f"owner    {owner}",
         *map(_line_of, found["machines"]),
         *(f"machine  {node} does not answer" for node in found["missing"]),
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",

@@ -34,6 +34,7 @@ from honeybadger_host.cluster.records import (
     Statement,
     diverged,
     dump_statements,
+    name_of,
     read_kept,
     whole_record,
     write_position,
@@ -107,7 +108,8 @@ def read_place(journal: Path) -> tuple[Names, Position, str]:
         with reading(journal) as connection:
             kept = read_kept(connection)
         if kept.position is not None:
-            return Names(kept.identity, kept.position.stream), kept.position, kept.node
+            node = name_of(journal.parent.parent, kept.node)
+            return Names(kept.identity, kept.position.stream), kept.position, node
     raise SettingsError(
         f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or `honeybadger-host "
         "cluster join` with the identity that `init` printed on another machine; or leave cluster.servers empty"

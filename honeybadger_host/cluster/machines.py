@@ -25,6 +25,7 @@ from nats.aio.msg import Msg
 
 from honeybadger_host.cluster.lease import Watched
 from honeybadger_host.cluster.log import ALL_LOGS, Names
+from honeybadger_host.cluster.records import unique_part
 from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
 from honeybadger_host.errors import HostError, NotFound, StorageFailed
 from honeybadger_host.log import log
@@ -41,7 +42,7 @@ class State:
     """A machine's report about itself.
 
     Args:
-        node: its name; see `records.new_name`.
+        node: its name; see `records.name_of`.
         seq: how far its journal has come.
         epoch: epoch in which it owns the home; 0: it follows.
         serves: it answers requests; a new owner first brings its files up to date.
@@ -118,7 +119,8 @@ def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[s
     while servers.end_of(names.machines) and (found := servers.fetch(names.machines, last)):
         known |= {message.data.decode() for message in found}
         last = found[-1].seq
-    return sorted(known - {machine.node for machine in machines})
+    running = {unique_part(machine.node) for machine in machines}
+    return sorted(node for node in known if unique_part(node) not in running)
 
 
 def is_called(node: str, name: str) -> bool:

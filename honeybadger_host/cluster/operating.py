@@ -41,7 +41,7 @@ from honeybadger_host.cluster.records import (
     LOG_STREAM,
     NODE,
     Position,
-    new_name,
+    name_of,
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
@@ -108,7 +108,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
             if not is_begun:
                 with closing(connect(path)) as writer, transaction(writer, path) as writing:
                     write_position(writing, START)
-                    writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, new_name(home)))
+                    writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, name_of(home)))
             if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
                 publish_snapshot(servers, names, path)
         return names.identity

@@ -33,7 +33,7 @@ LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to t
 LOG_STREAM: Final = "log_stream"  # key in `meta`: see `Position.stream`
 # Key in `meta`: the stream (see `Position.stream`) before which no forgotten text is left on this machine.
 CLEAN: Final = "clean"
-NODE: Final = "node"  # key in `meta`: this machine's unique name among those that keep the home
+NODE: Final = "node"  # key in `meta`: this machine's name when it joined; see `name_of`
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
 
@@ -146,7 +146,7 @@ class Kept(NamedTuple):
 
     Args:
         position: None: the home is of one machine.
-        node: this machine's name among those that keep the home.
+        node: this machine's name when it joined those that keep the home; see `name_of`.
         clean: the stream before which no forgotten text is left here; see `CLEAN`.
     """
 
@@ -162,9 +162,18 @@ def read_kept(connection: sqlite3.Connection) -> Kept:
     return Kept(str(meta["identity"]), position, str(meta.get(NODE, "")), int(meta.get(CLEAN, 0)))
 
 
-def new_name(home: Path) -> str:
-    """Return a new name for this machine among those that keep a home."""
-    return f"{socket.gethostname()}:{home}:{secrets.token_hex(4)}"
+def name_of(home: Path, known_as: str = "") -> str:
+    """Return this machine's name among those that keep a home: the host's, the folder's, and a unique part.
+
+    Args:
+        known_as: its name when it joined, in this folder or another; empty: it joins now.
+    """
+    return f"{socket.gethostname()}:{home}:{unique_part(known_as) or secrets.token_hex(4)}"
+
+
+def unique_part(node: str) -> str:
+    """Return the part of a machine's name that stays when its home is moved to another folder."""
+    return node.rpartition(":")[2]
 
 
 def write_position(connection: sqlite3.Connection, position: Position) -> None:

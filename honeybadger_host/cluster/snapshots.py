@@ -24,7 +24,7 @@ from honeybadger_host.cluster.records import (
     Message,
     Position,
     diverged,
-    new_name,
+    name_of,
     read_kept,
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
@@ -126,7 +126,7 @@ def _compare(snapshot: Path, journal: Path) -> None:
 
 def _put_in_place(temporary: Path, journal: Path) -> None:
     with closing(connect(temporary)) as connection:
-        position, node = read_kept(connection).position, new_name(journal.parent.parent)
+        position, node = read_kept(connection).position, name_of(journal.parent.parent)
         clean = 0 if position is None else position.stream
         if journal.exists():
             with reading(journal) as here:

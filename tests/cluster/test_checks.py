@@ -95,6 +95,19 @@ def test_a_dead_machine_is_named_by_doctor_and_status(pair: Cluster) -> None:
     wait_for(lambda: not missed(), what="b is back")
 
 
+def test_a_machine_whose_home_moved_is_named_where_it_is(pair: Cluster, tmp_path: Path) -> None:
+    a, b = pair.machines
+    with closing(Connection(a.urls)) as servers:
+        wait_for(lambda: (servers.end_of(f"HBM_{pair.identity}") or (0, 0))[1] >= 2, what="both have said their names")
+    b.host.stop()
+    b.home.rename(tmp_path / "elsewhere")
+    with closing(Machine(tmp_path, "elsewhere", b.urls)) as moved:
+        moved.follow()
+        told = json.loads(a.command("status", "--json"))
+    assert ([one["node"] for one in told["machines"]], told["missing"]) == ([a.node(), moved.node()], [])
+    assert f":{tmp_path}/elsewhere:" in moved.node()
+
+
 def test_a_follower_says_whom_it_follows_and_how_far(pair: Cluster) -> None:
     a, b = pair.machines
     a.box.make().do("n1", content="a note about tea")
