@@ -21,9 +21,10 @@ from pydantic import ValidationError
 
 from honeybadger_agent.wording import meant
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.settings import PREFIX, Section, Settings
+from honeybadger_host.settings import Section, Settings
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
+PREFIX: Final = "HONEYBADGER_"
 # Settings that are tables of names which people choose.
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 _TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")
@@ -123,11 +124,9 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         origin = origins.get(".".join(name.split(".")[:2]), str(path))
-        what = (
-            "Input should be a table with a value for each group, as { main = … }"
-            if first["type"] == "dict_type"
-            else first["msg"]
-        )
+        what = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "dict_type":
+            what = "Input should be a table with a value for each group, as { main = … }"
         raise SettingsError(f"setting {name} ({origin}) is {first.get('input')!r}: {what}") from None
     return Loaded(settings, origins)
 
@@ -253,6 +252,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except FileNotFoundError:
+        if path.is_symlink():  # its settings are on a disk that is not mounted: the defaults are no answer
+            raise SettingsError(f"{path} is a link to {path.readlink()}, which is not there: mount or make it") from None
         return {}
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(_declared_twice(path, str(error)) or f"{path} is not TOML: {error}") from None

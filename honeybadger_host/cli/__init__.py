@@ -14,8 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from honeybadger_agent.mailbox import BadName
+from honeybadger_agent.wording import meant
 from honeybadger_host import __version__
-from honeybadger_host.errors import HostError
+from honeybadger_host.errors import HostError, StorageFailed, may_clear
 
 # Title in `--help` -> command -> its module, and its help: the first sentence of its own, which need not be imported.
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -80,6 +81,9 @@ class Commands(TyperGroup):
                 family = importlib.import_module(f"{__name__}.{section[name][0]}")
                 commands: Any = typer.main.get_command(family.app)
                 return commands.commands[name]
+        near = meant(name, self.list_commands(ctx))
+        if near is not None and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {cmd_name!r}. Did you mean {near!r}?")
         return None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -101,21 +105,24 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run a command; an error of the host becomes one line and its exit code."""
+    """Run a command; an error of the host, or of the disk or the machine, becomes one line and its exit code."""
     gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth of a call
     atexit.register(gc.freeze)  # at its end, too
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names of files that are not UTF-8
     try:
         app()
-    except HostError as error:
-        print(f"honeybadger-host: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from None
-    except BadName as error:
-        print(f"honeybadger-host: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except Exception as error:
+        passes, now_what = may_clear(error), ""
+        if not isinstance(error, HostError | BadName):
+            if not passes:
+                raise
+            now_what = "; see `honeybadger-host doctor`, then the same command again"
+        print(f"honeybadger-host: {error}{now_what}", file=sys.stderr)
+        code = error.exit_code if isinstance(error, HostError) else 2
+        raise SystemExit(StorageFailed.exit_code if passes else code) from None
 
 
 def _print_version(is_asked: bool) -> None:

@@ -13,7 +13,7 @@ import typer
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, tell
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.errors import HomeError, SettingsError, StorageFailed, may_clear
+from honeybadger_host.errors import HomeError, SettingsError, StorageFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.settings import Cluster
 
@@ -25,8 +25,6 @@ app.add_typer(cluster_app, name="cluster")
 @contextmanager
 def reaching(home: Path, overrides: list[str] | None) -> Iterator[Cluster]:
     """Yield a home's settings of the servers. Raises StorageFailed if these do not answer."""
-    import sqlite3
-
     from honeybadger_host.cluster.servers import Unreachable
     from honeybadger_host.observe import warnings_to_stderr
 
@@ -40,10 +38,6 @@ def reaching(home: Path, overrides: list[str] | None) -> Iterator[Cluster]:
         raise StorageFailed(
             f"the servers of the cluster do not answer ({error}): most of them must run and have room on their disks"
         ) from None
-    except (OSError, sqlite3.Error) as error:
-        if not may_clear(error):
-            raise
-        raise StorageFailed(f"{error}: free some space or mend the disk, then the same command again") from error
 
 
 @cluster_app.command("init")

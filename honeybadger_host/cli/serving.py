@@ -25,7 +25,7 @@ from honeybadger_host.cli.options import (
 )
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
-from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
+from honeybadger_host.errors import HostError, NotRunning
 from honeybadger_host.files.home import STATUS_FILE, is_served, make_home, read_holder
 from honeybadger_host.ops.findings import Finding
 
@@ -67,14 +67,9 @@ def run(home: GivenHome = None, overrides: Overrides = None) -> None:
     from honeybadger_host.observe import configure_logging
 
     folder = home_of(home, is_unserved=True)
-    try:
-        loaded = load_settings(folder, flags_of(overrides))
-        configure_logging(loaded.settings.log.format, loaded.settings.log.level)
-        daemon.run(folder, loaded.settings)
-    except (HostError, OSError) as error:
-        if isinstance(error, StorageFailed) or not may_clear(error):
-            raise
-        raise StorageFailed(f"{error}; see `honeybadger-host doctor`") from error  # systemd restarts after this one
+    settings = load_settings(folder, flags_of(overrides)).settings
+    configure_logging(settings.log.format, settings.log.level)
+    daemon.run(folder, settings)
 
 
 @app.command()

@@ -109,7 +109,7 @@ def needed(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except NotRegular as error:
-        raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
+        raise WorldFailed(f"{path} is {error} where the host needs a file: put a plain file in its place") from None
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None

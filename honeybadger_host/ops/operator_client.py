@@ -13,7 +13,7 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Request, dump_request
-from honeybadger_host.errors import HomeError, HomeLocked, HostError, StorageFailed, may_clear
+from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.home import check_home, is_served
 
 _LOOK_SECONDS: Final = 0.005  # between two looks for a reply
@@ -42,8 +42,7 @@ def ask(
         mailbox.create()
         mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
     except OSError as error:
-        fault = StorageFailed if may_clear(error) else HomeError
-        raise fault(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
+        raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
     wait_seconds = WAIT_SECONDS + request.may_take
     deadline = time.monotonic() + wait_seconds
     while True:

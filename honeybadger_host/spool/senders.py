@@ -75,7 +75,7 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     except PermissionError as error:
         raise HomeError(f"cannot make {error.filename} for uid {uid}: {error.strerror}; run it as root") from None
     except OSError as error:
-        raise HomeError(f"cannot make {error.filename}: {error.strerror}") from None
+        raise HomeError(f"cannot make {error.filename or SENDERS_FILE}: {error.strerror}") from None
     return mailbox.root
 
 

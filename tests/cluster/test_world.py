@@ -85,7 +85,7 @@ def test_a_follower_without_space_ends_and_later_continues(on_small_disks: Clust
     make_home(late)
     join = ("cluster", "join", on_small_disks.identity, "--set", f"cluster.servers={b.urls[0]}")
     with full(b.home):
-        assert "free some space" in cli_error(*join, home=late, code=8)
+        assert "then the same command again" in cli_error(*join, home=late, code=8)
     cli_text(*join, home=late)
 
 

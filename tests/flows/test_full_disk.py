@@ -65,6 +65,9 @@ def test_on_a_full_disk_requests_wait_and_run_once(
     if use_up is use_up_space:
         assert host.events("journal.waiting")
         assert "No space left on device; nothing was sent" in cli_error("undo", "1", home=home, code=8)
+        for command in (("sender", "add", "main", "late"), ("sender", "token", "main", "late")):
+            assert re.search(r"config/\S+: No space left on device", cli_error(*command, home=home, code=8))
+        assert "there is no backup" in cli_error("backup", disk / "copy.tar.gz", home=home, code=8)
         assert "- r1" not in sender.memory_text()
 
     for path in fillers:

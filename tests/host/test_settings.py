@@ -208,6 +208,11 @@ def test_a_file_that_is_no_toml_names_the_place(folder: Path, data: bytes, says:
     assert refused(folder).startswith(f"{folder / CONFIG_FILE} {says}")
 
 
+def test_a_link_to_nothing_is_not_an_absent_file(folder: Path) -> None:
+    (folder / CONFIG_FILE).symlink_to("/nowhere/honeybadger.toml")
+    assert "is a link to /nowhere/honeybadger.toml, which is not there" in refused(folder)
+
+
 def test_a_table_of_names_is_one_setting(folder: Path) -> None:
     path = write(folder, "[curation.groups]\nmain = 1000\nwork = 20\n[curation.kinds]\ndream = 5\n")
     loaded = load_settings(folder)
@@ -238,7 +243,7 @@ def test_targets_of_messages_are_tables_of_the_file(folder: Path) -> None:
     ("members", "says"),
     [
         ('command = ["a"]\ngroups = ["../main"]', "messages.push.0.groups.0"),
-        ("groups = []", "give either command or webhook"),
+        ("groups = []", ": give either command or webhook"),
         ('command = ["a"]\nwebhook = "https://b"', "give either command or webhook"),
         ('command = ["a"]\nkey_file = "k"', "there is none"),
         ('command = "a b"', "valid list"),

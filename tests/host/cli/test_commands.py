@@ -45,6 +45,12 @@ def test_an_alias_is_its_command(alias: str) -> None:
     )
 
 
+def test_a_mistyped_command_names_the_one_that_is_meant() -> None:
+    refused = run_cli("contxt", "main")
+    assert refused.returncode == 2
+    assert "Did you mean 'context'?" in refused.stderr
+
+
 def test_stop_without_a_group_explains_stopping_the_host() -> None:
     refused = run_cli("stop")
     assert refused.returncode == 2
