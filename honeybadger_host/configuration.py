@@ -253,7 +253,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except FileNotFoundError:
         if path.is_symlink():  # its settings are on a disk that is not mounted: the defaults are no answer
-            raise SettingsError(f"{path} is a link to {path.readlink()}, which is not there: mount or make it") from None
+            raise SettingsError(
+                f"{path} is a link to {path.readlink()}, which is not there: mount or make it"
+            ) from None
         return {}
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(_declared_twice(path, str(error)) or f"{path} is not TOML: {error}") from None

@@ -323,4 +323,6 @@ def make_room(path: Path) -> None:
     except OSError as error:
         raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: put a plain file in its place")
+        raise WorldFailed(
+            f"{path} is {kind_of(status.st_mode)} where the host needs a file: put a plain file in its place"
+        )

@@ -258,7 +258,10 @@ def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) 
     refused = run_cli("export", "main", "--markdown", "--to", tmp_path / "linked", home=lived)
     (lived / "data/sessions/main/linked.jsonl").unlink()
     assert refused.returncode == 1
-    assert "linked.jsonl is a link where the host needs a file: put a plain file in its place; there is no export" in refused.stderr
+    assert (
+        "linked.jsonl is a link where the host needs a file: put a plain file in its place; there is no export"
+        in refused.stderr
+    )
     assert not (tmp_path / "linked").exists()
 
 
