@@ -273,4 +273,4 @@ def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:
         if not result["left"]:
             yield "looked through every file below the home: nothing of it is left"
     for backup in result["backups"]:
-        yield f"not changed, a copy or an archive: {backup}"
+        yield f"not looked through, a copy, an archive or a link: {backup}"

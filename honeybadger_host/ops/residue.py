@@ -67,8 +67,8 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
         without: files to skip.
     """
     left: list[Residue] = []
-    for file in every_file(home):
-        if file in without:
+    for file in _every_path(home):
+        if file in without or (home / file).is_symlink() or not (home / file).is_file():
             continue
         if phrases.finds(file):
             left.append(Residue(file, "in its name"))
@@ -86,17 +86,19 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
 
 
 def backups_in(home: Path) -> list[str]:
-    """Return the archives, git repositories and older copies below a home, which are not searched."""
+    """Return the archives, git repositories, older copies and links below a home, which are not searched."""
     found = {f"{name}/" for name in os.listdir(home) if name.startswith(_BEFORE_RESTORE)}
-    for file in every_file(home):
+    for file in _every_path(home):
         before, git, _ = f"/{file}".partition(_GIT)
-        if git or file.endswith(_ARCHIVES):
-            found.add(f"{before}{git}".removeprefix("/") if git else file)
+        if git:
+            found.add(f"{before}{git}".removeprefix("/"))
+        elif file.endswith(_ARCHIVES) or (file.startswith("groups/") and (home / file).is_symlink()):
+            found.add(file)
     return sorted(found)
 
 
-def every_file(home: Path) -> Iterator[str]:
-    """Yield all plain files below a home, including groups whose folders are links; no other link is followed.
+def _every_path(home: Path) -> Iterator[str]:
+    """Yield all files and links below a home, including groups whose folders are links; no other link is followed.
 
     Folders for which `_is_packed` is true are skipped.
     """
@@ -105,11 +107,10 @@ def every_file(home: Path) -> Iterator[str]:
         if top != Path() and not (home / top).is_symlink():
             continue
         for place, folders, names in os.walk(home / top):
+            links = [name for name in folders if os.path.islink(f"{place}/{name}")]
             folders[:] = sorted(name for name in folders if not _is_packed(home, Path(place) / name))
-            for name in sorted(names):
-                path = Path(place) / name
-                if path.is_file() and not path.is_symlink():
-                    yield str(path.relative_to(home))
+            paths = [Path(place, name).relative_to(home) for name in sorted((*names, *links))]
+            yield from (str(path) for path in paths if path not in tops)
 
 
 def _is_packed(home: Path, folder: Path) -> bool:

@@ -18,4 +18,8 @@ def test_a_checkouts_packages_and_git_packs_are_skipped(tmp_path: Path) -> None:
         (tmp_path / name / "pyvenv.cfg").write_text("home = /usr/bin\n")
     (tmp_path / "groups/.git/HEAD").write_text("ref: refs/heads/main\n")
     assert {one.file for one in scan(tmp_path, Phrases([SECRET]), [])} == {*looked, "export.tar.gz"}
-    assert backups_in(tmp_path) == [".git/", "export.tar.gz", "groups/.git/"]
+    for link in ("groups/main/memory", "groups/main/MEMORY.md.old", "groups/linked", ".venv/lib64"):
+        (tmp_path / link).symlink_to(tmp_path / "src")
+    assert backups_in(tmp_path) == [
+        *(".git/", "export.tar.gz", "groups/.git/", "groups/main/MEMORY.md.old", "groups/main/memory")
+    ]
