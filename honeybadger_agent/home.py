@@ -158,9 +158,11 @@ def _why_not(folder: Path, named: str | None) -> str:
 
 
 def _advice(named: str | None) -> str:
+    from shlex import quote  # for this message alone
+
     return (
         f"Name a home with --home (in a program: home=) or {HOME_VARIABLE}, or make one: "
-        f"`honeybadger-host init {named or '~/memory'}`"
+        f"`honeybadger-host init {quote(named) if named else '~/memory'}`"
     )
 
 

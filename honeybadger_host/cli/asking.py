@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import typer
@@ -46,7 +47,8 @@ def inbox_group(folder: Path) -> str:
     """Return any group, for requests that belong to all. Raises NotFound if there is none."""
     found = next((name for name in groups_in(folder) if name != GLOBAL_GROUP), None)
     if found is None:
-        raise NotFound(f"{folder} has no group yet: `honeybadger-host init {folder} --group NAME` makes one")
+        command = f"honeybadger-host init {quote(str(folder))} --group NAME"
+        raise NotFound(f"{folder} has no group yet: `{command}` makes one")
     return found
 
 

@@ -40,14 +40,14 @@ def test_clients_outside_a_home_say_so_at_once(project: Path, tmp_path: Path, ki
 
 
 def test_a_named_folder_without_a_home_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NoHome, match=r"nowhere' is not a Honeybadger home: there is no such folder"):
-        SyncClient(tmp_path / "nowhere")
+    with pytest.raises(NoHome, match=r"no where' is not .*: there is no such folder.*init '.*/no where'`"):
+        SyncClient(tmp_path / "no where")
     with pytest.raises(NoHome, match=r"project' is not a Honeybadger home: config/honeybadger.toml is missing"):
         SyncClient(tmp_path / "project")
     with pytest.raises(NoHome, match=r"'' is not a Honeybadger home: it is empty"):
         SyncClient("")
-    monkeypatch.setenv("HONEYBADGER_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(NoHome, match=r"HONEYBADGER_HOME is .*nowhere, which is not a Honeybadger home"):
+    monkeypatch.setenv("HONEYBADGER_HOME", str(tmp_path / "no where"))
+    with pytest.raises(NoHome, match=r"HONEYBADGER_HOME is .*no where, which is not a Honeybadger home"):
         SyncClient()
     with pytest.raises(NoHome, match=r"null (byte|character)"):
         SyncClient("a\0b")
