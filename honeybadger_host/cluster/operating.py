@@ -78,7 +78,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
     Raises HostError, Unreachable; then the same call goes on.
     """
     path = home / JOURNAL_FILE
-    with _locked(home) as lock:
+    with _locked(home) as lock, closing(Servers(settings.urls, settings.credentials)) as servers:
         is_begun = path.exists() and is_shared(path)
         if is_begun:
             names, _, _ = read_place(path)
@@ -90,27 +90,26 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                     f"something of {plan.group} is being forgotten: start the host, which ends that, then again"
                 )
         lock.sign(names.identity)
-        with closing(Servers(settings.urls, settings.credentials)) as servers:
-            servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
-            if is_anew and not is_begun:
-                for stream in servers.streams("HB", names.subject(">")):
-                    if stream not in (OWNERS, PLACES):
-                        servers.remove_stream(stream)
-            ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
-            if not is_begun and any(end is not None and end[1] for end in ends):
-                raise HomeError(
-                    f"the servers have a log of the home {names.identity} already: `cluster join` it; or begin anew "
-                    "with --anew, then the other machines have to join again"
-                )
-            make_log(servers, names)
-            subjects = names.subject("machine.*")
-            servers.make_stream(names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
-            if not is_begun:
-                with closing(connect(path)) as writer, transaction(writer, path) as writing:
-                    write_position(writing, START)
-                    writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, name_of(home)))
-            if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
-                publish_snapshot(servers, names, path)
+        servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
+        if is_anew and not is_begun:
+            for stream in servers.streams("HB", names.subject(">")):
+                if stream not in (OWNERS, PLACES):
+                    servers.remove_stream(stream)
+        ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
+        if not is_begun and any(end is not None and end[1] for end in ends):
+            raise HomeError(
+                f"the servers have a log of the home {names.identity} already: `cluster join` it; or begin anew with "
+                "--anew, then the other machines have to join again"
+            )
+        make_log(servers, names)
+        subjects = names.subject("machine.*")
+        servers.make_stream(names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
+        if not is_begun:
+            with closing(connect(path)) as writer, transaction(writer, path) as writing:
+                write_position(writing, START)
+                writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NODE, name_of(home)))
+        if is_begun or not snapshots_of(servers, names):  # an existing one may be damaged
+            publish_snapshot(servers, names, path)
         return names.identity
 
 

@@ -12,8 +12,9 @@ from honeybadger_host.cluster import servers as connecting
 from honeybadger_host.cluster.operating import make_key
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from tests.cluster import servers as real
-from tests.hosting import run_agent, wait_for
+from tests.hosting import run_agent, run_cli, wait_for
 
 
 def see_refused(kind: type[Exception], says: str, urls: Sequence[str], credentials: object = "") -> None:
@@ -117,3 +118,10 @@ def test_an_unfit_server_says_why_and_what_now(tmp_path: Path) -> None:
             pytest.raises(Unreachable, match=why),
         ):
             fill(servers)
+
+
+def test_without_servers_nothing_is_begun(tmp_path: Path) -> None:
+    make_home(tmp_path / "home")
+    servers = f"--set=cluster.servers=nats://127.0.0.1:{real.free_ports(1)[0]}"
+    assert run_cli("cluster", "init", servers, home=tmp_path / "home").returncode == 8
+    assert not (tmp_path / "home" / JOURNAL_FILE).exists()  # it may join another home instead
