@@ -14,14 +14,12 @@ from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, No
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
-from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.curation.passes import newest_sessions
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is_served
+from honeybadger_host.ops.operator_client import WAIT_SECONDS
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
-
-_WAIT_SECONDS = 30.0  # for an answer, in addition to the request's own time
 
 
 class HostDown(Exception):
@@ -54,7 +52,7 @@ class Home:
         Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
         """
         self._check(group)
-        seconds = _WAIT_SECONDS + request.may_take
+        seconds = WAIT_SECONDS + request.may_take
         try:
             client = SyncClient(self.path, group, OPERATOR, session=session, timeout_seconds=seconds)
             reply = client.request(request.type_name, request)
@@ -97,7 +95,7 @@ class Home:
 
     def sessions(self, group: str) -> list[str]:
         """Return the sessions of a group with the newest turns, newest first."""
-        return [name for _, name in newest_sessions(self.path, group, MAX_NAMED) if SESSION.fullmatch(name)]
+        return [name for _, name in newest_sessions(self.path, group) if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:
         """Return any group, for requests that belong to none."""

@@ -66,7 +66,7 @@ def edited(visit: Visit, form: dict[str, str]) -> Response:
         _, seq = visit.ask(asked)
     except Conflict as error:  # the form for the next save is based on the entry as it is now
         now = visit.read(made(GetMemory, id_))
-        lines = compared(now.content.splitlines(), content.splitlines()) or []
+        lines = compared(now.content.splitlines(), content.splitlines())
         return visit.page(
             "conflict.html",
             code=409,
@@ -175,7 +175,7 @@ def _note_conflict(visit: Visit, form: dict[str, str], change: Difference) -> Re
     now, lines = None, change.lines
     if len(found) == 1:  # else it was removed, or several notes may have replaced it
         now = found[0]
-        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
+        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines())
     return visit.page("conflict.html", code=409, is_note=True, entry=now, form=form, lines=lines)
 
 

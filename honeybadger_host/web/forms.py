@@ -14,7 +14,6 @@ from starlette.responses import RedirectResponse, Response
 from honeybadger_agent.wire import Request as Asked
 from honeybadger_agent.wire import ResultT
 from honeybadger_host.web.asking import Home, Invalid, NotFound
-from honeybadger_host.web.guards import MAX_BODY_BYTES
 from honeybadger_host.web.rendering import Shown, page
 
 PER_PAGE: Final = 50  # rows of a table on one page
@@ -84,9 +83,7 @@ def action_in(form: Mapping[str, str], actions: Container[str]) -> str:
 
 async def _form_of(request: Request) -> dict[str, str]:
     """Return the members of a form, each once, with one kind of line end. Raises Invalid."""
-    body = await request.body()
-    if len(body) > MAX_BODY_BYTES:
-        raise Invalid(f"the form has {len(body)} bytes, the limit is {MAX_BODY_BYTES}")
+    body = await request.body()  # the guards have checked its size
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
     except ValueError:

@@ -16,7 +16,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from honeybadger_host.spool.rate_limits import Buckets
+from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES, Buckets
 from honeybadger_host.web.rendering import problem
 
 ENTER: Final = "/enter"
@@ -36,7 +36,6 @@ HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
 }
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # the allowed values of `Host`, without a port
-MAX_BODY_BYTES: Final = 1 << 20  # of a form; larger ones are refused
 SESSION_SECONDS: Final = 12 * 3600  # after which the operator needs a new link
 
 
@@ -136,9 +135,9 @@ class Guards:
             return problem(
                 403, "This page only reads", "Start it with honeybadger-host web --write to change something here."
             )
-        size = headers.get("content-length", "")
-        if not size.isdigit() or int(size) > MAX_BODY_BYTES:
-            return problem(413, "That is too large", f"A form may have {MAX_BODY_BYTES} bytes. Nothing was changed.")
+        size, limit = headers.get("content-length", ""), 3 * MAX_REQUEST_BYTES  # a form has each byte as %E4
+        if not size.isdigit() or int(size) > limit:
+            return problem(413, "That is too large", f"A form may have {limit} bytes. Nothing was changed.")
         return None
 
     def _is_ours(self, host: str) -> bool:

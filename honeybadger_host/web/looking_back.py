@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 
 from honeybadger_host.documents.history import Blamed, blame_of
 from honeybadger_host.errors import NotFound
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.changes import ABSENT, NOTE_EDITED, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.journal.edits import LINE_KINDS, edit_of, hunks_of
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.opening import read_position
-from honeybadger_host.journal.reader import LogFilter, read_change, read_log
+from honeybadger_host.journal.reader import LogFilter, read_change, read_last, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.web.asking import Home
 
@@ -62,14 +63,10 @@ def note_history(journal: Path, group: str, note: str) -> list[Row]:
         note: its text in the file.
     """
     after = max(0, newest_seq(journal) - _MAX_LOOKED_AT)
-    rows = [
-        row
-        for kind in ("note", NOTE_EDITED)
-        for row in read_log(journal, LogFilter(group, kind=kind, after=after), _MAX_LOOKED_AT)
-    ]
+    wanted = LogFilter(group, file=f"groups/{group}/{MEMORY}", after=after)
     found: list[Row] = []
     text = note.encode().strip(b"\n")
-    for row in sorted(rows, key=lambda row: -row.seq):
+    for row in read_log(journal, wanted, _MAX_LOOKED_AT):
         hunks = hunks_of(row) if row.kind == NOTE_EDITED else ()
         written = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
         if written.strip(b"\n") == text:
@@ -105,18 +102,11 @@ def difference_of(home: Home, seq: int) -> Difference:
         return _told(row, [("+", line) for line in lines_of(row.data)])
     if row.kind.endswith("_removed"):
         return _told(row, [("-", line) for line in lines_of(row.data)])
-    before = b"" if row.offset == ABSENT else _held_before(home.journal, row)
-    if before is None:
+    before = None if row.offset == ABSENT else read_last(home.journal, row.file, row.seq - 1)
+    if fingerprint(before) != row.offset:
         signed = [(" ", line) for line in lines_of(row.data)]
-        return _told(row, signed, "The earlier text is not among the last changes; this is the new text.")
-    return _told(row, signed_lines(hunks_between(lines_of(before), lines_of(row.data))))
-
-
-def _held_before(journal: Path, row: Row) -> bytes | None:
-    """Return a file's bytes before a change, if they are in one of the last changes."""
-    wanted = LogFilter(row.group, file=row.file, after=max(0, row.seq - _MAX_LOOKED_AT), before=row.seq)
-    earlier = read_log(journal, wanted, 50)
-    return next((each.data for each in earlier if fingerprint(each.data) == row.offset), None)
+        return _told(row, signed, "The earlier text is not in the change before; this is the new text.")
+    return _told(row, signed_lines(hunks_between(lines_of(before or b""), lines_of(row.data))))
 
 
 def _told(row: Row, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:

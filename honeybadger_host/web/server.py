@@ -29,7 +29,6 @@ from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 
 LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
-_GRACE_SECONDS: Final = 2  # for open requests when the page stops
 
 
 def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
@@ -73,7 +72,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=2,  # seconds: a stream of changes never ends by itself
         )
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after it has stopped
             signal.signal(number, lambda number, frame: sys.exit(0))
