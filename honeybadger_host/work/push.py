@@ -38,7 +38,6 @@ from honeybadger_host.work.task_files import MAX_WHY_LENGTH
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further failure doubles it
 MAX_PAUSE_SECONDS = 600.0  # the pause does not grow beyond this
-_READ_AT_ONCE: Final = 100  # messages
 _SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
 
 
@@ -149,21 +148,13 @@ class Pusher:
         log.warning("push.failed", target=target.name, group=group, seq=seq, why=why, again_in_seconds=pause)
 
     def _waiting(self, target: Target) -> list[tuple[str, Message]]:
-        """Return the oldest messages that were not delivered, with their groups. Raises OSError."""
-        groups = target.push.groups
-        if not groups:
-            with contextlib.suppress(FileNotFoundError):
-                groups = [
-                    Path(name).stem for name in os.listdir(self.home / MESSAGES_FOLDER) if name.endswith(".jsonl")
-                ]
-        found = [
-            (group, message)
-            for group in groups
-            for message in read_messages(
-                self.home, group, target.places.get(group, target.places[_SINCE]), _READ_AT_ONCE, lambda message: True
-            ).messages
-        ]
-        return sorted(found, key=lambda each: each[1].seq)[:_READ_AT_ONCE]
+        """Return the oldest message of each group that was not delivered, with the group. Raises OSError."""
+        found: list[tuple[str, Message]] = []
+        for group in target.push.groups or [path.stem for path in (self.home / MESSAGES_FOLDER).glob("*.jsonl")]:
+            after = target.places.get(group, target.places[_SINCE])
+            waiting = read_messages(self.home, group, after, 1, lambda message: True).messages
+            found += ((group, message) for message in waiting)
+        return sorted(found, key=lambda each: each[1].seq)
 
     async def _keep(self) -> None:
         places = {target.key: target.places for target in self.targets}
