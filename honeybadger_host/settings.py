@@ -140,8 +140,8 @@ class Dream(Section):
 
     schedule: str = Field(
         "",
-        description="When groups dream: a cron line in the host's time zone, such as 30 3 * * *. A busy group dreams "
-        "after 30 s without a change; a group without new memory does not dream. Empty: only on request.",
+        description="When groups dream: a cron line in the host's time zone, such as 30 3 * * *. A group without new "
+        "memory does not dream. Empty: only on request.",
     )
     preferences: bool = Field(True, description="false: no preferences are inferred from people's turns.")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +25,7 @@ from honeybadger_host.curation.gates import STRENGTH
 from honeybadger_host.curation.passes import (
     BEGINNING,
     MAX_TOKENS,
+    MAX_TOKENS_MORE,
     Made,
     PassDependencies,
     Snapshot,
@@ -63,7 +64,6 @@ _SENSITIVE: Final = re.compile(
 )
 PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry that it was taken from
 DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
-_MAX_SAID_TOKENS: Final = 4_000  # tokens of people's turns in a question: a third of those for entries
 # Share of common words from which entries are merged without a person; with 0.5 careless merges cost 1.6 points of
 # recall.
 _JOINED_FROM: Final = 0.8
@@ -71,24 +71,28 @@ _MAX_ALIASES: Final = 5  # aliases of an entry that are taken from a model: with
 _WORD: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DueDreams:
     """Finds the groups that are due to dream: by schedule, if there is something new.
 
     Args:
         ledger: a group that never dreamt counts as if it had dreamt at its `known_since`.
-        _looked: group -> time when it was last found due, with or without something new.
+        _looked_at: time of the last look at the groups.
     """
 
     home: Path
     schedule: Cron
     ledger: InjectionLedger
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
-    _looked: dict[str, datetime] = field(default_factory=dict)
+    _looked_at: datetime = BEGINNING
 
     def groups(self) -> list[str]:
-        """Return the groups that are due now; missed times count once. One thread at a time."""
+        """Return the groups that are due: at the first look, and at each time of the schedule. One thread at a time."""
         now = self.clock()
+        self._looked_at = min(self._looked_at, now)
+        if self._looked_at > BEGINNING and not self._is_time(self._looked_at, now):
+            return []
+        self._looked_at = now
         due: list[str] = []
         for name in groups_of(self.home):
             try:
@@ -98,13 +102,17 @@ class DueDreams:
                 log.warning("dream.not_looked_at", group=name, why=str(error))
         return due
 
+    def _is_time(self, since: datetime, now: datetime) -> bool:
+        """Return whether a time of the schedule has passed since a moment; missed times count once."""
+        run = next_run(self.schedule, since)
+        return run is not None and run <= now
+
     def _is_due(self, group: str, now: datetime) -> bool:
         dreamt = _newest([signature_of(f"{self.home}/{dreamt_file(group)}")])
-        since = max(dreamt or self.ledger.known_since(), self._looked.get(group, BEGINNING))
-        run = next_run(self.schedule, min(since, now))  # a time from a clock that was ahead must not delay it
-        if run is None or run > now:
+        if dreamt is not None and dreamt > now:  # by a clock that was ahead
+            dreamt = None
+        if not self._is_time(dreamt or self.ledger.known_since(), now):
             return False
-        self._looked[group] = now
         feedback = signature_of(f"{self.home}/{feedback_file(group)}")
         changed = _newest([feedback, *(signature for _, signature in sources(self.home, group, set()))])
         return changed is not None and (dreamt is None or changed > dreamt)
@@ -295,7 +303,7 @@ def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, sai
             "Categories": [f"{', '.join(snapshot.categories)}\n"],
             "Tags": [f"{', '.join(snapshot.tags)}\n"],
             "Feedback": numbered_turns(feedback),
-            "What People Said": newest_lines(numbered_turns(said), _MAX_SAID_TOKENS),
+            "What People Said": newest_lines(numbered_turns(said), MAX_TOKENS_MORE),
         }
     )
     return text if shown or feedback else "", {f"E{n}": name for n, name in enumerate(shown, 1)}

@@ -30,8 +30,6 @@ AT_ONCE: Final = 2  # jobs that run at the same time: most self-hosted model ser
 FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further failure doubles it
 _MAX_PAUSE_SECONDS: Final = 3600.0  # a model that was down for a night is asked again within an hour
 LOOK_SECONDS = 1.0  # between two looks for new turns and entries
-DREAM_LOOK_SECONDS = 30.0  # between two looks for groups that are due to dream: a cron line counts in minutes
-_FOUND_AT_START: Final = 100  # last changed sessions that are checked after a start; all others when they grow
 
 
 class Job(NamedTuple):
@@ -181,17 +179,15 @@ class Curator:
     async def run(self) -> None:
         """Run due jobs until cancelled."""
         if self.uses.memory_window:
-            for found in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*", _FOUND_AT_START):
-                self.jobs.add(Job(found[0], "consolidation", found[1]))
+            for group, session in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*"):
+                self.jobs.add(Job(group, "consolidation", session))  # all others when they grow
         if self._enrichment is not None:
             for group in await self._enrichment.groups():
                 self.jobs.add(Job(group, "enrichment"))
-        dreams_at = 0.0
         async with anyio.create_task_group() as tasks:
             while True:
                 await self._add_grown()
-                if self._due_dreams is not None and time.monotonic() >= dreams_at:
-                    dreams_at = time.monotonic() + DREAM_LOOK_SECONDS
+                if self._due_dreams is not None:
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
                 for job in self.jobs.take(time.monotonic(), self.uses.waiting_groups()):

@@ -293,7 +293,7 @@ _RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
 _ALWAYS: Final = f"{_RENT[:-1]}, always."
 _TEA: Final = "Ann prefers green tea over coffee."
 ENTRIES: Final = {"rent1": _RENT, "rent2": _ALWAYS, "tea1": _TEA, "tea2": _TEA}
-DREAMT: Final = {**_CURATED, "dream.schedule": "0 0 1 1 *", "curation.runner.DREAM_LOOK_SECONDS": 0.02}
+DREAMT: Final = {**_CURATED, "dream.schedule": "0 0 1 1 *"}
 
 
 def write_entries(home: Path, entries: Mapping[str, str]) -> None:

@@ -277,7 +277,7 @@ def test_a_full_disk_during_a_pass_loses_nothing(
 
 
 def test_a_missed_dream_is_made_once_after_a_restart(make_host: HostFactory, home: Path, memory: Memory) -> None:
-    host = make_host({"curation.runner.DREAM_LOOK_SECONDS": 0.05, "dream.schedule": "0 0 1 1 *"}).start()
+    host = make_host({"dream.schedule": "0 0 1 1 *"}).start()
     memory.dream()
     for category in ("a", "b"):
         memory.save(TEA, category)

@@ -151,4 +151,8 @@ def test_missed_nights_count_as_one_across_restarts(home: Path) -> None:
     assert at(6, 4) == []  # what was changed in the same second is not newer
     write("groups/main/MEMORY.md")
     assert at(7, 4) == ["main"]
+    write(dreamt_file("main"), dump_watermark(Watermark(turn=0, at=now)))
+    write("groups/main/MEMORY.md")
+    assert at(6, 12) == []  # the clock was ahead, and was set back
+    assert at(7, 3, 45) == ["main"]
     ledger.close()
