@@ -54,9 +54,6 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 # Member of a merged entry's metadata: id, author, category and times of each of its sources.
 MADE_OF: Final = "made_of"
 _UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
-# Possible files of a new entry, of which the first free one is taken: a merge of equal texts takes the second, since
-# one of its sources has the first.
-_PLACES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,8 @@ class Applying:
                     files.append(entry_file(group, category, source))
             if operation.result is not None and category is not None:
                 category, text = self.entries.place(group, category), folded(operation.result)
-                free[operation.n] = [entry_file(group, category, entry_id(category, text, n)) for n in range(_PLACES)]
+                ids = [entry_id(category, text, n) for n in range(1 + len(operation.sources))]  # sources may have some
+                free[operation.n] = [entry_file(group, category, each) for each in ids]
                 files += free[operation.n]
         for file in files:
             self.files.load(file)

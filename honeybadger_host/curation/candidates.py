@@ -19,9 +19,8 @@ from honeybadger_host.search.language.similarity import words_of
 MAX_PAIRS: Final = 500  # more than a question has room for
 # Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.
 _CONTAINED: Final = 0.4
-# Texts that one is compared with at most, and newest texts kept for each word: 100,000 entries of one template, which
-# share all their words, take 2.8 s (`python -m bench curation`).
-_MAX_COMPARED: Final = 16
+# Newest texts kept for each word: 100,000 entries of one template, which share all their words, take 2.8 s
+# (`python -m bench curation`).
 _MAX_POSTINGS: Final = 32
 _DIGITS: Final = re.compile(r"\d+")
 
@@ -65,6 +64,7 @@ def _likely(different: Sequence[str]) -> Iterator[tuple[int, int, float]]:
     texts = [frozenset(map(sys.intern, words_of(text))) for text in different]
     counts = Counter(word for words in texts for word in words)
     weights = {word: math.log((2 + len(texts)) / (1 + count)) for word, count in counts.items()}
+    totals = [sum(weights[word] for word in words) for words in texts]
     postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_POSTINGS))
     for place, words in enumerate(texts):
         if len(words) < 2:
@@ -74,8 +74,7 @@ def _likely(different: Sequence[str]) -> Iterator[tuple[int, int, float]]:
             for other in postings[word]:
                 shared[other] += weights[word]
             postings[word].append(place)
-        own = sum(weights[word] for word in words)
-        for other in heapq.nlargest(_MAX_COMPARED, shared, key=lambda other: shared[other]):
-            theirs = sum(weights[word] for word in texts[other])
-            if shared[other] >= _CONTAINED * min(own, theirs) > 0:
-                yield place, other, shared[other] / min(own, theirs)
+        for other, weight in shared.items():
+            smaller = min(totals[place], totals[other])
+            if weight >= _CONTAINED * smaller > 0:
+                yield place, other, weight / smaller

@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS
 from honeybadger_host.curation.asking import Answer, Answered, Question, WrongAnswer, read_answer, read_directive
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.passes import PassDependencies, protected_notes, taken
+from honeybadger_host.curation.passes import MAX_TOKENS_MORE, PassDependencies, protected_notes, taken
 from honeybadger_host.curation.proposal import MAX_TEXT, ONLY_A_PERSON, Op, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.curation.said import (
@@ -49,7 +49,6 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Sections that a model may choose in addition to the group's own.
 SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
 MAX_FACTS: Final = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
-_MAX_NOTES_TOKENS: Final = 8_000  # tokens of the notes in a question; the turns have 12,000
 _DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
 _BULLET: Final = re.compile(r"\A[-*+] +")
 _FACT_BEGINS: Final = re.compile(r"^(?=#|[-*+] +)|^[ \t]*$", re.MULTILINE)
@@ -208,7 +207,7 @@ class Material:
     def given(self) -> Mapping[str, str]:
         """Number (`N1`) -> id of the notes in the question: the newest for which there is room."""
         lines = [_note_line("N1", name, note) for name, note in self.notes.items()]
-        shown = newest_lines(lines, _MAX_NOTES_TOKENS)
+        shown = newest_lines(lines, MAX_TOKENS_MORE)
         return {f"N{n}": name for n, name in enumerate([*self.notes][len(lines) - len(shown) :], 1)}
 
     @cached_property

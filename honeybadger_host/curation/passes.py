@@ -50,9 +50,10 @@ from honeybadger_host.text.turn import Turn
 # Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
 _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
+MAX_TOKENS_MORE: Final = 4_000  # tokens of notes or people's turns in addition to those
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
 _REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
-_SESSIONS: Final = 20  # last changed sessions that are read: a question has room for 4,000 tokens of people's turns
+_SESSIONS: Final = 100  # last changed sessions that are looked at; at the start of a host, those of all groups together
 _RETIRED_WITHIN: Final = timedelta(days=30)  # the month of the gate `too_much`
 # Reasons for protection.
 _A_PERSON: Final = "a person wrote it"
@@ -361,14 +362,14 @@ def retired_since(earlier: Iterable[Proposal], since: datetime) -> set[str]:
 def newest_turns(uses: PassDependencies, group: str) -> Turns:
     """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
     found: dict[tuple[str, int], Turn] = {}
-    for _, session in newest_sessions(uses.home, group, _SESSIONS):
+    for _, session in newest_sessions(uses.home, group):
         window = uses.turn_logs.window(group, session)
         turns = uses.turn_logs.since(group, session, 0, window=window)
         found |= {(session, turn.number): turn for turn in turns if uses.is_person(turn)}
     return found
 
 
-def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
+def newest_sessions(home: Path, group: str) -> list[tuple[str, str]]:
     """Return (group, session) of the logs that changed last, newest first.
 
     Args:
@@ -378,4 +379,4 @@ def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
     for path in (home / "data" / "sessions").glob(f"{group}/*.jsonl"):
         with contextlib.suppress(OSError):  # it was removed meanwhile
             found.append((path.stat().st_mtime, path.parent.name, path.stem))
-    return [(group, session) for _, group, session in sorted(found, reverse=True)[:most]]
+    return [(group, session) for _, group, session in sorted(found, reverse=True)[:_SESSIONS]]

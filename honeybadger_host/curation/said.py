@@ -22,12 +22,14 @@ from honeybadger_host.text.turn import Turn
 
 Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
-_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n")
-# A full stop after a number, a letter, a title (`Dr.`) or an abbreviation (`e.g.`) ends no sentence: one that is too
-# long is better than half of one.
-_NO_END: Final = re.compile(r"(?:^|[\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.$")
-_MAX_SHORT_FORM: Final = 20  # characters looked at before a full stop, so that a long text takes linear time
+# Code; a number, a letter, a title (`Dr.`) or an abbreviation (`e.g.`) with its full stop, which ends no sentence (one
+# that is too long is better than half of one); group 1: the end of a sentence.
+_ENDS: Final = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`"
+    r"|(?<![^\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.(?=\s)"
+    r"|([.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n)",
+    re.DOTALL,
+)
 
 # Words of the minutes, about 700 estimated tokens (docs/curation.md); two Chinese characters count as one.
 MAX_MINUTES_WORDS: Final = 500
@@ -52,17 +54,9 @@ def sentences_of(text: str) -> Sequence[tuple[int, int]]:
     A sentence ends after a full stop, a question or exclamation mark (also of full width), and at the end of a line,
     but never within a number, an address or code.
     """
-    code = [found.span() for found in _CODE.finditer(text)]
-    ends, place = [0], 0
-    for found in _END.finditer(text):
-        while place < len(code) and code[place][1] <= found.end() - 1:
-            place += 1
-        is_in_code = place < len(code) and code[place][0] < found.end() < code[place][1]
-        begin = max(ends[-1], found.start() - _MAX_SHORT_FORM)
-        if not is_in_code and not _NO_END.search(text, begin, found.end()):
-            ends.append(found.end())
+    ends = [found.end() for found in _ENDS.finditer(text) if found[1] is not None]
     spans: list[tuple[int, int]] = []
-    for begin, end in pairwise([*ends, len(text)]):
+    for begin, end in pairwise([0, *ends, len(text)]):
         said = text[begin:end]
         if said.strip():
             spans.append((end - len(said.lstrip()), begin + len(said.rstrip())))
