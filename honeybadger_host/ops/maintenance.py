@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -100,9 +99,8 @@ async def _index(host: Host) -> None:
             await _swept(host, index.work(is_bulk=is_bulk), limiter)
             if count:
                 log.info("index.finished", files=count)
-                with contextlib.suppress(AttributeError):  # a C library without it
-                    ctypes.CDLL(None).malloc_trim(0)  # with 100,000 entries and as many turns 10 MiB are given back
                 await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
+                index.trim()
         await anyio.sleep(_LOOK_SECONDS)
 
 

