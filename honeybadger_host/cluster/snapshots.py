@@ -29,10 +29,10 @@ from honeybadger_host.cluster.records import (
 )
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.errors import JournalError, NotFound
-from honeybadger_host.files.safe_files import closing_fd, sync_folder
+from honeybadger_host.files.safe_files import closing_fd, make_file, sync_folder
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.opening import copy_journal
-from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, Marks, connect, make_file, reading
+from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, Marks, connect, reading
 
 _DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file; in its last message, as the schema is
 

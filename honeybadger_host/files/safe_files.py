@@ -24,12 +24,12 @@ from honeybadger_host.errors import JournalError, WorldFailed
 
 MAX_JSON_BYTES: Final = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes by itself
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
-FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 
@@ -112,7 +112,7 @@ def needed(path: str | os.PathLike[str]) -> Iterator[None]:
         raise WorldFailed(f"{path} is {error} where the host needs a file: put a plain file in its place") from None
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise WorldFailed(f"{path} cannot be read ({why}): the host needs a plain file there") from None
+        raise WorldFailed(f"{path} cannot be opened ({why}): the host needs a plain file there") from None
 
 
 @contextlib.contextmanager
@@ -127,8 +127,10 @@ def opened_plain(path: str | os.PathLike[str]) -> Iterator[tuple[int, int] | Non
         yield fd, status.st_size
 
 
-def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, os.stat_result]:
-    """Open a regular file to read; return its descriptor and its status.
+def open_plain(
+    path: str | os.PathLike[str], *, within: int | None = None, flags: int = _READ
+) -> tuple[int, os.stat_result]:
+    """Open a regular file, to read unless the flags say otherwise; return its descriptor and its status.
 
     Args:
         within: descriptor of the folder it is in.
@@ -139,7 +141,7 @@ def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tu
     own = (1.0, 2.0) if within is None else ()  # no sender may delay others this long by a lease on its request
     for seconds in (0.001, 0.01, 0.1, *own, None):
         try:
-            fd = os.open(path, _READ, dir_fd=within)
+            fd = os.open(path, flags, FILE_MODE, dir_fd=within)
             break
         except OSError as error:
             if error.errno == errno.EAGAIN and seconds is not None:  # see `alone_with`
@@ -147,6 +149,8 @@ def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tu
                 continue
             if error.errno in (errno.ELOOP, errno.EMLINK):
                 raise NotRegular("a link") from None
+            if error.errno == errno.EISDIR:
+                raise NotRegular("a folder") from None
             if error.errno == errno.ENXIO:
                 raise NotRegular("a socket or a device") from None
             raise
@@ -200,13 +204,13 @@ def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
         yield fd
 
 
-def identity_of(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, int, int] | None:
+def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Return device, inode and kind of what has a name now, following no link, or None if nothing has it.
 
     The kind, too: a folder made in place of a link gets the link's inode at once.
     """
     try:
-        status = os.stat(path, dir_fd=within, follow_symlinks=False)
+        status = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
     return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
@@ -218,6 +222,15 @@ def names_in(folder: str | os.PathLike[str]) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
+
+
+def make_file(path: Path) -> None:
+    """Make a file (0600) when it is not there. Raises OSError if it is not a plain file, or cannot be made.
+
+    A database only before the first connection: a process that closes the file gives up all its locks on it, and
+    without them the next program that opens the database takes its WAL away (SQLite, "How to corrupt", 2.2).
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
 
 
 def open_new(path: str | os.PathLike[str], *, within: int | None = None) -> int:
@@ -234,24 +247,12 @@ def open_to_append(path: Path) -> int:
 
     Raises WorldFailed if something is in the way; the message says what to do.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    try:
+    with needed(path):
         try:
-            fd = os.open(path, flags, FILE_MODE)
+            return open_plain(path, flags=_APPEND)[0]
         except FileNotFoundError:
             make_folders(path.parent)
-            fd = os.open(path, flags, FILE_MODE)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise WorldFailed(f"{path} is a link, and the host writes plain files only: replace it by a file") from None
-        if error.errno == errno.EISDIR:
-            raise WorldFailed(f"{path} is a folder where the host needs a file: move it away") from None
-        raise WorldFailed(f"cannot open {path} for writing: {error.strerror}") from error
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(fd)
-        raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
-    return fd
+            return open_plain(path, flags=_APPEND)[0]
 
 
 def is_open_for_writing(path: Path) -> bool:
@@ -337,7 +338,7 @@ def make_folders(path: Path) -> None:
         missing.append(missing[-1].parent)
     for folder in reversed(missing):
         with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=FOLDER_MODE)
+            folder.mkdir(mode=0o700)
 
 
 def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool = True) -> None:
@@ -362,9 +363,10 @@ def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
-        with closing_fd(fd):
+        with open(fd, "wb") as file:
             os.fchmod(fd, mode)
-            write_all(fd, data)
+            file.write(data)
+            file.flush()
             if is_durable:
                 os.fsync(fd)
     except BaseException:
@@ -382,13 +384,6 @@ def read_all(fd: int, size: int) -> bytes:
         parts.append(part)
         at += len(part)
     return b"".join(parts)
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, in as many writes as that takes. Raises OSError."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:

@@ -21,6 +21,7 @@ from typing import ClassVar, Final, Literal, Protocol, TypeAlias, get_args
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY, MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import (
+    NotRegular,
     closing_fd,
     kind_of,
     make_folders,
@@ -315,14 +316,9 @@ def row_offset(change: Whole | NotesRevised) -> int:
 
 def make_room(path: Path) -> None:
     """Make the folders of a file and see that nothing but a file is in its place. Raises WorldFailed."""
-    try:
+    with needed(path):
         make_folders(path.parent)
-        status = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise WorldFailed(
-            f"{path} is {kind_of(status.st_mode)} where the host needs a file: put a plain file in its place"
-        )
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(path, follow_symlinks=False).st_mode
+            if not stat.S_ISREG(mode):
+                raise NotRegular(kind_of(mode))

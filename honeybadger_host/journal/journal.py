@@ -20,7 +20,7 @@ import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
-from honeybadger_host.files.safe_files import identity_of
+from honeybadger_host.files.safe_files import identity_of, make_file
 from honeybadger_host.journal.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, damaged_rows, gone, make_or_check
 from honeybadger_host.journal.schema import (
@@ -37,7 +37,6 @@ from honeybadger_host.journal.schema import (
     TurnKey,
     connect,
     insert_changes,
-    make_file,
     read_marks,
     read_meta,
     read_rows,

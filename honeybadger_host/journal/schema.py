@@ -7,9 +7,9 @@ changes or deletes such a row does so through `know_digests`.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -67,7 +67,7 @@ DIGESTS: Final = _TABLE + "".join(_triggers(table, columns) for table, columns i
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 11
-LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
+LAST_SEQ: Final = sys.maxsize  # SQLite knows no greater number, either
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
 # In `meta`: another machine has owned the home since the files of this one were kept up.
@@ -342,15 +342,6 @@ def transaction(
         if isinstance(error, sqlite3.Error):
             raise translated(error, path) from error
         raise
-
-
-def make_file(path: Path) -> None:
-    """Make the file 0600 when it is not there. Raises OSError if it is not a plain file, or cannot be made.
-
-    Only before the first connection: a process that closes the file gives up all its locks on it, and without them the
-    next program that opens the journal takes the WAL away (SQLite, "How to corrupt", 2.2).
-    """
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.files.safe_files import FILE_MODE, connect_to_read, make_folders
+from honeybadger_host.files.safe_files import connect_to_read, make_file, make_folders
 from honeybadger_host.journal.edits import digest_of
 from honeybadger_host.log import log
 
@@ -292,7 +292,7 @@ class InjectionLedger:
         """Return the database, opened or made when needed. Raises OSError, sqlite3.Error."""
         if self._db is None:
             make_folders(self._path.parent)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+            make_file(self._path)
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms

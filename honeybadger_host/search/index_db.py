@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.safe_files import FILE_MODE, identity_of
+from honeybadger_host.files.safe_files import identity_of, make_file
 from honeybadger_host.log import log
 
 ResultT = TypeVar("ResultT")
@@ -317,7 +317,7 @@ class IndexFile:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+    make_file(path)
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")

@@ -55,10 +55,10 @@ def test_new_files_and_folders_are_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: path.symlink_to("elsewhere"), "is a link, and the host writes plain files only"),
-        (Path.mkdir, "is a folder where the host needs a file: move it away"),
-        (os.mkfifo, "is a FIFO where the host needs a file: move it away"),
-        (make_socket, "cannot open"),
+        (lambda path: path.symlink_to("elsewhere"), "is a link where the host needs a file"),
+        (Path.mkdir, "is a folder where the host needs a file: put a plain file"),
+        (os.mkfifo, "is a FIFO where the host needs a file: put a plain file"),
+        (make_socket, "a socket or a device where"),
     ],
     ids=["link", "folder", "fifo", "socket"],
 )
