@@ -19,7 +19,7 @@ from honeybadger_agent.home import find_home, home_above, prefer_served
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.configuration import environment_home
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
-from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.files.home import JOURNAL_FILE, has_journal
 from honeybadger_host.text.time_stamps import time_stamp
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -124,10 +124,10 @@ def with_files(home: Path) -> Path:
 
 
 def journal_of(home: Path) -> Path:
-    """Return the path of a home's journal; warn if another machine writes to it. Raises NotFound."""
+    """Return the path of a home's journal; warn if another machine writes to it. Raises NotFound, JournalError."""
     from honeybadger_host.journal.transfer import are_files_behind
 
-    if not (home / JOURNAL_FILE).exists():
+    if not has_journal(home):
         raise NotFound(f"{home} has no journal yet: nothing was changed through a host")
     if are_files_behind(home / JOURNAL_FILE):
         print("(as far as this machine, which follows another, has come: see cluster status)", file=sys.stderr)

@@ -23,7 +23,7 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
-from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
+from honeybadger_host.errors import HomeError, HomeLocked, JournalError, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, try_lock
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
@@ -196,6 +196,15 @@ def read_holder(home: Path) -> Holder:
         return _holder((home / LOCK_FILE).read_bytes())
     except OSError:
         return Holder(None, None, None, None)
+
+
+def has_journal(home: Path) -> bool:
+    """Return whether a home has a journal. Raises JournalError if it is missing and was there before."""
+    if (home / JOURNAL_FILE).exists():
+        return True
+    if read_holder(home).journal is not None:
+        raise JournalError(f"{home / JOURNAL_FILE} is missing, and this home had one: restore it from a backup")
+    return False
 
 
 def _holder(data: bytes) -> Holder:

@@ -19,8 +19,8 @@ from typing import IO, Final, NamedTuple
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
 from honeybadger_host import __version__
-from honeybadger_host.errors import HomeError, HostError, JournalError
-from honeybadger_host.files.home import JOURNAL_FILE, read_holder
+from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.files.home import JOURNAL_FILE, has_journal
 from honeybadger_host.files.safe_files import NotRegular, closing_fd, open_folder, open_plain, printable
 from honeybadger_host.journal.opening import BEFORE, copy_journal, read_position
 from honeybadger_host.journal.schema import Marks
@@ -70,17 +70,13 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     for part in PARTS:
         if target.resolve().is_relative_to((home / part).resolve()):
             raise HostError(f"{target} would lie in what it is a backup of: choose a place outside of {part}/")
-    has_journal = (home / JOURNAL_FILE).exists()
-    if not has_journal and read_holder(home).journal is not None:
-        raise JournalError(
-            f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
-        )
-    marks = read_position(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
+    is_journaled = has_journal(home)
+    marks = read_position(home / JOURNAL_FILE).marks if is_journaled else Marks(0, {})  # before the first file is read
     with appearing(target, "backup") as archive, packing(archive) as tar:
         packer = _Packer(tar, archive.parent)
         packer.add_home(home)
         seq = None
-        if has_journal:
+        if is_journaled:
             copy = archive.with_name("journal.db")
             seq = copy_journal(home / JOURNAL_FILE, copy, marks=marks).committed_seq
             with open(copy, "rb") as file:

@@ -21,7 +21,7 @@ import orjson
 from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES, is_json, is_whole
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.home import JOURNAL_FILE, folders_of, is_served, single_files_of
+from honeybadger_host.files.home import JOURNAL_FILE, folders_of, has_journal, is_served, single_files_of
 from honeybadger_host.files.safe_files import (
     NotRegular,
     make_folders,
@@ -85,7 +85,7 @@ def export_group(home: Path, group: str, target: Path) -> Exported:
     places = (*folders_of(group).values(), *single_files_of(group).values())
     if not any(os.path.lexists(home / place) for place in places):
         raise NotFound(f"{home} has no group {group!r}")
-    if not (home / JOURNAL_FILE).exists():
+    if not has_journal(home):
         raise HostError(f"no host has served {home} yet, so nobody knows who wrote what: start one, then export again")
     with appearing(target, "export") as made:
         if not target.name.endswith((".tar.gz", ".tgz")):

@@ -26,6 +26,7 @@ from honeybadger_host.files.home import (
     Moved,
     check_home,
     groups_in,
+    has_journal,
     is_served,
     read_holder,
 )
@@ -97,13 +98,11 @@ def lock(home: Path) -> Iterator[Finding]:
 
 def journal(home: Path) -> Iterator[Finding]:
     path = home / JOURNAL_FILE
-    if path.exists():
-        try:
+    try:
+        if has_journal(home):
             yield ok("journal", f"{count_of(check_journal(path), 'change')}, {path.stat().st_size} bytes")
-        except JournalError as error:
-            yield problem("journal", str(error), DAMAGED_NOW_WHAT)
-    elif read_holder(home).journal is not None:
-        yield problem("journal", f"{path} is missing", "restore it from a backup before the next start")
+    except JournalError as error:
+        yield problem("journal", str(error), DAMAGED_NOW_WHAT if path.exists() else "do not start a host before")
 
 
 def settings_of(home: Path) -> Settings:

@@ -24,6 +24,7 @@ from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.ops.archive import ArchiveDamaged, open_backup, restore
 from honeybadger_host.ops.backup import back_up
+from tests.commands import cli_error
 from tests.hosting import little_space
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -208,8 +209,10 @@ def test_a_damaged_or_missing_journal_gets_no_backup(full_home: Path, tmp_path: 
         back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
     journal.unlink()
     (full_home / "data/host.lock").write_bytes(orjson.dumps({"journal": identity}))
-    with pytest.raises(JournalError, match="is missing, but this home had one"):
+    with pytest.raises(JournalError, match="is missing, and this home had one"):
         back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    for command in (("log", "main"), ("export", "main", "--to", tmp_path / "main.tar.gz")):
+        assert "is missing, and this home had one" in cli_error(*command, home=full_home, code=6)
     assert os.listdir(tmp_path) == ["home"]
 
 
