@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest
 from honeybadger_agent.wording import listed
+from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.files.safe_files import Signature, names_in
 from honeybadger_host.log import log
@@ -154,15 +155,7 @@ def agent_files(home: Path) -> Mapping[str, Signature | None]:
             files.add(f"{name}.json")
         elif name.endswith(".json") and not name.startswith("."):
             files.add(name)
-    return {name: _signature_of(folder / name) for name in sorted(files)}
-
-
-def _signature_of(path: Path) -> Signature | None:
-    """Return the signature of a file or of what a link leads to, or None if it is not there."""
-    try:
-        return Signature.of(path.stat())
-    except OSError:
-        return None
+    return {name: signature_of(os.path.realpath(folder / name)) for name in sorted(files)}  # of what a link leads to
 
 
 def load_agent(home: Path, agent_id: str) -> Agent | str:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # needs an extra
 # Seconds that a thread computes while others wait for Python's lock; the default of 5 ms is several batches.
 SWITCH_SECONDS = 0.001
 _FIRST_SWEEP_SECONDS = 0.01  # pause between sweeps until the host is ready
-_LOOK_EVERY_SECONDS = 1.0  # least time between two checks of agents, groups and watches
 _MAX_LOOK_SECONDS = 10.0  # between two looks of the pipeline: systemd restarts a host without one after 30
 # Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison.
 _MAX_ENTRY_FOLDERS = 1024
@@ -311,7 +310,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
             await anyio.to_thread.run_sync(_read_config, host)
         if now >= look_at or (watches and not watcher.is_alive()):
             _, cost = await anyio.to_thread.run_sync(measured, partial(_look_around, host, watcher))
-            look_at = now + max(_LOOK_EVERY_SECONDS, rest_after(cost, has_events=watches))
+            look_at = now + rest_after(cost, has_events=watches)
         looks = host.spool.looks
         least = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         has_unfinished = host.spool.has_unfinished

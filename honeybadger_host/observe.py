@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 import orjson
 import structlog
 
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.files.home import STATUS_FILE
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.text.redaction import redact_line
@@ -163,8 +164,7 @@ _is_json = False
 _is_info = True
 
 
-_MAX_RECENT: Final = 40  # lines of the log that the page shows
-_recent: deque[dict[str, str]] = deque(maxlen=_MAX_RECENT)
+_recent: deque[dict[str, str]] = deque(maxlen=MAX_NAMED)  # for the page
 
 
 def recent_events() -> list[dict[str, str]]:

@@ -71,17 +71,14 @@ def asked_of(
         request = parse_members(REQUEST_TYPES[type_name], given)
     except Refusal as refusal:
         raise _wrong_option(refusal.message) from None
-    reply = reply_to(folder, group, request, session=session)
-    if reply.error is None:
-        return reply.result or {}
-    if reply.error.code in ("invalid", "too_large"):
-        raise _wrong_option(reply.error.message)
-    message = reply.error.message.replace("payload.", "")
-    raise (NotFound if reply.error.code == "not_found" else HostError)(message)
+    return reply_to(folder, group, request, session=session).result or {}
 
 
 def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
-    """Return the host's reply to the operator; if none runs, start one for this request."""
+    """Return the host's reply to the operator; if none runs, start one for this request.
+
+    Raises NotFound, HostError, BadParameter if it is a refusal.
+    """
     from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.operator_client import ask
 
@@ -99,8 +96,14 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
             reply = ask(folder, group, request, serve=serve, session=session)
             is_final = reply.error is None or reply.error.code != "unavailable" or time.monotonic() > until
             if is_final or isinstance(request, Consolidate | Dream):  # each attempt asks a model, which costs
-                return reply
+                break
             time.sleep(0.2)
+    if reply.error is None:
+        return reply
+    if reply.error.code in ("invalid", "too_large"):
+        raise _wrong_option(reply.error.message)
+    message = reply.error.message.replace("payload.", "")
+    raise (NotFound if reply.error.code == "not_found" else HostError)(message)
 
 
 def _wrong_option(message: str) -> typer.BadParameter:

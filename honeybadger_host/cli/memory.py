@@ -191,8 +191,6 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any], str]:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     group = inbox_group(folder) if row.group == GLOBAL_GROUP else row.group
     reply = reply_to(folder, group, Undo(seq=seq))
-    if reply.error is not None:
-        raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
     result = reply.result or {}
     is_in_group = row.file.startswith(f"groups/{group}/")
     path = f"groups/{group}/{result['file']}" if is_in_group else result["file"]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
+from honeybadger_host.files.home import CLOCK_GRACE_SECONDS
+
 ResultT = TypeVar("ResultT")
 
 # Seconds of service in which a repeated request gets its first reply; later it is a new request.
@@ -19,7 +21,6 @@ RECEIPT_SECONDS: Final = 7 * 86_400.0
 # on each kind of look, and 5 % where only looks find what people do. Six kinds and the rest of a host take 1.5 %.
 _REST_FACTOR: Final = 500
 _REST_FACTOR_WITHOUT_EVENTS: Final = 20
-_MIN_JUMP_SECONDS: Final = 60.0  # a smaller difference is no jump; a slewed clock moves 30 ms between two looks
 # Parts of a term after which a moment is noted: something is kept at most one twentieth longer than its term.
 _PARTS_OF_TERM: Final = 20
 
@@ -58,11 +59,11 @@ class WallClock:
         self._jumped_at: float | None = None
 
     def look(self) -> float:
-        """Return by how many seconds the clock was set since the last look; 0 if by less than a minute."""
+        """Return by how many seconds the clock was set since the last look; 0 if it was only slewed."""
         before, then = self._seen
         self._seen = wall, steady = self._wall(), self._steady()
         jump = (wall - before) - (steady - then)
-        if abs(jump) < _MIN_JUMP_SECONDS:
+        if abs(jump) < CLOCK_GRACE_SECONDS:
             return 0.0
         self._jumped_at = steady
         return jump

@@ -25,10 +25,9 @@ from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
 
 CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
-EDITS_SECONDS = 1.0  # between two looks for people's edits
-_LOOK_SECONDS: Final = 1.0  # between two looks for files to index and texts to embed
-COMPARE_SECONDS = 60.0  # between two comparisons of all searched files with the index
-HOUSEKEEPING_SECONDS = 60.0  # between two looks for expired replies, receipts and entries of working memory
+EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index, and for texts to embed
+# Between two looks for expired replies, receipts and entries of working memory, and two comparisons with the index.
+HOUSEKEEPING_SECONDS = 60.0
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
 SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
@@ -84,13 +83,13 @@ async def _index(host: Host) -> None:
         # decided now, not after the comparison: at a start the folders are watched only later
         is_all = begun >= compare_at
         if not is_all and index.is_idle:  # no thread is needed
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(EDITS_SECONDS)
             continue
         with failing.logged():
             # new folders are indexed here, so that no search waits for them
             cost = await _swept(host, index.compare_all() if is_all else index.compare_told(), limiter)
             if is_all:
-                compare_at = begun + max(COMPARE_SECONDS, rest_after(cost, has_events=host.has_events))
+                compare_at = begun + max(HOUSEKEEPING_SECONDS, rest_after(cost, has_events=host.has_events))
             count = index.waiting
             if count:
                 log.info("index.begun", files=count)
@@ -101,7 +100,7 @@ async def _index(host: Host) -> None:
                 log.info("index.finished", files=count)
                 await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
                 index.trim()
-        await anyio.sleep(_LOOK_SECONDS)
+        await anyio.sleep(EDITS_SECONDS)
 
 
 async def _record_edits(host: Host) -> None:
@@ -172,7 +171,7 @@ async def _embed(host: Host) -> None:
                 await anyio.lowlevel.checkpoint()
             if count and not host.memory.index.unembedded:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
-        await anyio.sleep(_LOOK_SECONDS)
+        await anyio.sleep(EDITS_SECONDS)
 
 
 async def _check_rows(host: Host) -> None:

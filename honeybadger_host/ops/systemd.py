@@ -27,7 +27,7 @@ _SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
 # Folders that ProtectHome= and PrivateTmp= hide from the service.
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
 _PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
-_EXEC: Final = re.compile(r"^ExecStart=(\S+) run --home (\S+)$", re.MULTILINE)
+_EXEC: Final = re.compile(r"^ExecStart=\S+ run --home (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +178,13 @@ def is_booted() -> bool:
     return os.path.isdir("/run/systemd/system")
 
 
-def serves(unit: Path, home: Path, user_home: Path) -> str | None:
-    """Return the program with which a unit file serves this home, or None if it does not, or there is no file."""
+def serves(unit: Path, home: Path, user_home: Path) -> bool:
+    """Return whether a unit file serves this home."""
     try:
         found = _EXEC.search(unit.read_text())
     except (OSError, UnicodeDecodeError):
-        return None
-    if found is None or Path(found[2].replace("%h", str(user_home))) != home:
-        return None
-    return found[1].replace("%h", str(user_home))
+        return False
+    return found is not None and Path(found[1].replace("%h", str(user_home))) == home
 
 
 def check_visible(path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.hosting import PATIENCE, HostProcess, RawSender, wait_for
 GROUP: Final = "family"
 REVIEWED: Final = "careful"
 SETTINGS: Final[dict[str, object]] = {
-    "ops.maintenance.COMPARE_SECONDS": 1,
+    "ops.maintenance.HOUSEKEEPING_SECONDS": 1,
     "memory.writes": f"{REVIEWED}=review",
     "context.budget_tokens": 1000,
     "curation.apply": "review",
