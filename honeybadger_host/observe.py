@@ -22,8 +22,9 @@ import orjson
 import structlog
 
 from honeybadger_agent.wording import MAX_NAMED
-from honeybadger_host.files.home import STATUS_FILE
+from honeybadger_host.files.home import STATUS_FILE, is_served, read_holder
 from honeybadger_host.files.safe_files import replace
+from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.redaction import redact_line
 
 # Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
@@ -251,6 +252,15 @@ class Counters:
 def write_status(home: Path, status: dict[str, Any]) -> None:
     """Replace the status file; it is a snapshot for `honeybadger-host status`, not durable. Raises OSError."""
     replace(home / STATUS_FILE, _dumped(status, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), is_durable=False)
+
+
+def read_status(home: Path) -> dict[str, Any]:
+    """Return the status of the running host; empty: none runs, or it has not written one yet."""
+    with contextlib.suppress(OSError):
+        status = object_in((home / STATUS_FILE).read_bytes()) or {}
+        if is_served(home) and status.get("pid") == read_holder(home).pid:
+            return status
+    return {}
 
 
 def resident_bytes() -> int | None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-import orjson
 import typer
 
 from honeybadger_agent.home import default_file, register_home
@@ -26,7 +25,8 @@ from honeybadger_host.cli.options import (
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import HostError, NotRunning
-from honeybadger_host.files.home import STATUS_FILE, is_served, make_home, read_holder
+from honeybadger_host.files.home import is_served, make_home, read_holder
+from honeybadger_host.observe import configure_logging, read_status, warnings_to_stderr
 from honeybadger_host.ops.findings import Finding
 
 app = typer.Typer(rich_markup_mode=None)
@@ -64,7 +64,6 @@ def run(home: GivenHome = None, overrides: Overrides = None) -> None:
     """Serve a home folder until SIGTERM or Ctrl-C."""
     gc.disable()  # collecting imported modules takes a tenth of a start; `daemon.run` turns it on again
     from honeybadger_host import daemon
-    from honeybadger_host.observe import configure_logging
 
     folder = home_of(home, is_unserved=True)
     settings = load_settings(folder, flags_of(overrides)).settings
@@ -91,12 +90,7 @@ def status(
         is_running = is_served(home)
     except OSError as error:
         raise HostError(f"cannot look at the lock of {home}: {error.strerror}") from None
-    try:
-        snapshot = orjson.loads((home / STATUS_FILE).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        snapshot = {}
-    if is_running and snapshot.get("pid") != read_holder(home).pid:
-        snapshot = {}  # an earlier host wrote it
+    snapshot = read_status(home)
     if as_json:
         print_json({"running": is_running, **snapshot})
     if not is_running and not (home / "groups").is_dir():
@@ -113,7 +107,6 @@ def status(
 @app.command()
 def doctor(home: Home, as_json: AsJson = False) -> None:
     """Check what an operator can mend, the worst last. Exit code 1: there is a problem."""
-    from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.ops.doctor import examine
 
     findings: list[Finding] = []

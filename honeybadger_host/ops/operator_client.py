@@ -43,28 +43,29 @@ def ask(
         mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
     except OSError as error:
         raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
-    wait_seconds = WAIT_SECONDS + request.may_take
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        if (data := mailbox.reply(request_id)) is not None:
-            mailbox.discard_reply(request_id)
-            return Reply.model_validate(orjson.loads(data))
+    return reply_to(home, mailbox, request_id, serve, WAIT_SECONDS + request.may_take)
+
+
+def reply_to(
+    home: Path, mailbox: Mailbox, request_id: str, serve: Callable[[Path], None], seconds: float | None = None
+) -> Reply:
+    """Return the reply to a request that was sent, see `ask`. Raises HostError if nobody answered in time."""
+    seconds = WAIT_SECONDS if seconds is None else seconds
+    deadline = time.monotonic() + seconds
+    while (data := mailbox.reply(request_id)) is None:
         if time.monotonic() > deadline:
             raise HostError(
-                f"the host that serves {home} did not answer in {wait_seconds:g} s: see whether it hangs with "
+                f"the host that serves {home} did not answer in {seconds:g} s: see whether it hangs with "
                 f"`honeybadger-host status`; it does what was asked as soon as it can, unless you remove "
                 f"{mailbox.root}/requests/{request_id}.json"
             )
-        wait_or_serve(home, mailbox.root, serve)
-
-
-def wait_or_serve(home: Path, inbox: Path, serve: Callable[[Path], None]) -> None:
-    """Wait a moment if a host serves the home, else serve the inbox once."""
-    if is_served(home):
-        time.sleep(_LOOK_SECONDS)
-        return
-    with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
-        serve(inbox)
+        if is_served(home):
+            time.sleep(_LOOK_SECONDS)
+            continue
+        with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
+            serve(mailbox.root)
+    mailbox.discard_reply(request_id)
+    return Reply.model_validate(orjson.loads(data))
 
 
 def check_owner(home: Path) -> None:

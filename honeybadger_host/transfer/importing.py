@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +31,6 @@ from honeybadger_agent.wire import (
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
     MAX_TITLE_CHARACTERS,
-    Reply,
     dump_request,
 )
 from honeybadger_agent.wording import count_of
@@ -43,7 +41,7 @@ from honeybadger_host.journal.journal import IMPORTED_REQUEST
 from honeybadger_host.journal.reader import read_done
 from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.ops.operator_client import WAIT_SECONDS, wait_or_serve
+from honeybadger_host.ops.operator_client import reply_to
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
@@ -275,7 +273,7 @@ class Import:
         """Process the reply to the oldest request."""
         sent = self._under_way.popleft()
         self._waiting -= len(sent.where)
-        reply = self._reply(sent.id)
+        reply = reply_to(self._home, self._mailbox, sent.id, self._serve)
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
@@ -284,24 +282,10 @@ class Import:
         self.done.neutralised.update(result.get("neutralised", {}))
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
-    def _reply(self, request_id: str) -> Reply:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (data := self._mailbox.reply(request_id)) is None:
-            self._wait(deadline)
-        self._mailbox.discard_reply(request_id)
-        return Reply.model_validate(orjson.loads(data))
-
     def _end_earlier(self) -> None:
         """Wait until the requests of an interrupted import have been served, so that none is sent again."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
-            self._wait(deadline)
-
-    def _wait(self, deadline: float) -> None:
-        """Wait a moment for the host, or serve the inbox. Raises HostError."""
-        if time.monotonic() > deadline:
-            raise HostError(f"no answer within {WAIT_SECONDS:g} s; import again to continue")
-        wait_or_serve(self._home, self._mailbox.root, self._serve)
+        for path in sorted((self._mailbox.root / REQUESTS).glob("import*-*.json")):
+            reply_to(self._home, self._mailbox, path.stem, self._serve)
 
 
 def session_of(format_name: str, name: str) -> str:

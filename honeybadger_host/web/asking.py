@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from honeybadger_agent.client import SyncClient, result_of
 from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, NotFound, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
@@ -16,7 +14,8 @@ from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
 from honeybadger_host.curation.passes import newest_sessions
 from honeybadger_host.curation.proposal_files import WaitingProposals
-from honeybadger_host.files.home import JOURNAL_FILE, STATUS_FILE, groups_in, is_served
+from honeybadger_host.files.home import JOURNAL_FILE, groups_in, is_served
+from honeybadger_host.observe import read_status
 from honeybadger_host.ops.operator_client import WAIT_SECONDS
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
@@ -103,13 +102,7 @@ class Home:
 
     def status(self) -> dict[str, Any]:
         """Return the host's last status; empty: no host serves the home, or it has not written one."""
-        try:
-            if not is_served(self.path):
-                return {}
-            value = orjson.loads((self.path / STATUS_FILE).read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        return read_status(self.path)
 
     def agents(self) -> list[str]:
         """Return the agents in the host's last status."""

@@ -5,14 +5,11 @@ Each check is a function of the home folder.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-
-import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wording import MAX_NAMED, count_of, listed
@@ -22,7 +19,6 @@ from honeybadger_host.errors import FileProblem, HostError, JournalError, Settin
 from honeybadger_host.files.home import (
     GROUP_FILES,
     JOURNAL_FILE,
-    STATUS_FILE,
     Moved,
     check_home,
     groups_in,
@@ -35,6 +31,7 @@ from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry, unused_members
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.observe import read_status
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
@@ -113,11 +110,8 @@ def settings_of(home: Path) -> Settings:
 
 def _status_of(home: Path) -> Mapping[str, Any]:
     """Return the status of the running host; empty: none runs, or none of this version has written one yet."""
-    with contextlib.suppress(ValueError, LookupError, TypeError, FileNotFoundError):
-        said: Mapping[str, Any] = orjson.loads((home / STATUS_FILE).read_bytes())
-        if is_served(home) and said["pid"] == read_holder(home).pid and said["version"] == __version__:
-            return said
-    return {}
+    said = read_status(home)
+    return said if said.get("version") == __version__ else {}
 
 
 def running(home: Path) -> Iterator[Finding]:
