@@ -10,9 +10,9 @@ import asyncio
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 
 import anyio
 import orjson
@@ -23,8 +23,6 @@ from honeybadger_host.files.safe_files import opened_plain
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.memory.turn_log import lines_back
-
-BLOCK_BYTES: Final = 1 << 16  # read at once
 
 
 class Message(Edited):
@@ -83,25 +81,25 @@ def read_messages(
             found = [*islice(filter(is_wanted, _parsed(_newest_first(fd, size))), most)]
             return MessagesRead(found[::-1], newest[0].seq if newest else 0)
         wanted: list[Message] = []
-        for message in _parsed(_lines(fd, _first_block(fd, size, after))):
-            if message.seq > after:
-                after = message.seq
-                if is_wanted(message):
-                    wanted.append(message)
-                    if len(wanted) == most:
-                        break
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            for message in _parsed(_lines(file, _first_place(file, size, after))):
+                if message.seq > after:
+                    after = message.seq
+                    if is_wanted(message):
+                        wanted.append(message)
+                        if len(wanted) == most:
+                            break
         return MessagesRead(wanted, after)
 
 
-def _first_block(fd: int, size: int, after: int) -> int:
-    """Return the offset of the block before the first message after a number, or of the first block."""
+def _first_place(file: BinaryIO, size: int, after: int) -> int:
+    """Return the offset of the first message after a number, or of the end."""
 
     def first_seq(start: int) -> int:
-        message = next(_parsed(_lines(fd, start)), None)
+        message = next(_parsed(_lines(file, start)), None)
         return after + 1 if message is None else message.seq
 
-    starts = range(0, size + 1, BLOCK_BYTES)
-    return starts[max(0, bisect_right(starts, after, key=first_seq) - 1)]
+    return bisect_right(range(size), after, key=first_seq)
 
 
 def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
@@ -113,14 +111,12 @@ def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
                 log.warning("message.skipped", why=str(error), line=ascii(line[:80]))
 
 
-def _lines(fd: int, start: int) -> Iterator[bytes]:
-    """Yield the complete lines that begin at `start` or later."""
-    begun, at, is_first = b"", max(0, start - 1), start > 0
-    while block := os.pread(fd, BLOCK_BYTES, at):
-        at += len(block)
-        *lines, begun = (begun + block).split(b"\n")
-        yield from lines[1:] if is_first and lines else lines
-        is_first = is_first and not lines
+def _lines(file: BinaryIO, start: int) -> Iterator[bytes]:
+    """Return the complete lines that begin at `start` or later."""
+    file.seek(max(0, start - 1))
+    if start:
+        file.readline()  # the end of the line before
+    return takewhile(lambda line: line.endswith(b"\n"), file)
 
 
 def _newest_first(fd: int, size: int) -> Iterator[bytes]:
