@@ -62,7 +62,6 @@ _PAGES: Final[Mapping[str, Callable[[Visit], Response]]] = {
 _CHANGES: Final[Mapping[str, Callable[[Visit, dict[str, str]], Response]]] = {
     "/g/{group}/memory/act": memory.acted,
     "/g/{group}/entry/edit": entries.edited,
-    "/g/{group}/entry/change": entries.changed,
     "/g/{group}/forget": entries.forgotten,
     "/g/{group}/notes/edit": entries.note_edited,
     "/g/{group}/review/{proposal}/decide": review.decided,

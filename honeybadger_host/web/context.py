@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-import orjson
 from starlette.responses import Response
 
 from honeybadger_agent.mailbox import checked_session
@@ -112,12 +111,4 @@ def search(visit: Visit) -> Response:
         is_archived=is_archived,
         found=found,
         problem=problem,
-        case=_case(visit.group, wanted, found) if found is not None else "",
     )
-
-
-def _case(group: str, wanted: dict[str, str | None], found: SearchResult) -> str:
-    """Return the search as a test case in JSON: the query, and the ids found, best first."""
-    asked = {name: value for name, value in wanted.items() if value}
-    expected = [hit.id for hit in found.hits]
-    return orjson.dumps({"group": group, **asked, "expected": expected}, option=orjson.OPT_INDENT_2).decode()

@@ -15,7 +15,7 @@ from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Conflict, Invalid, RequestFailed, made
-from honeybadger_host.web.forms import Visit, action_in, go
+from honeybadger_host.web.forms import Visit, go
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
 from honeybadger_host.web.rendering import compared, href
 
@@ -47,24 +47,19 @@ def entry(visit: Visit) -> Response:
 
 
 def edited(visit: Visit, form: dict[str, str]) -> Response:
-    """Save the form, if the entry has not changed since the form was made."""
-    id_, version = form.get("id", ""), form.get("version", "")
+    """Edit, pin or unpin an entry, or remove its expiry, if it has not changed since the form was made."""
+    id_, version, action = form.get("id", ""), form.get("version", ""), form.get("action", "edited")
     if not version:
         raise Invalid("version is missing: load the page again")
     content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
     tags = [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()]
-    asked = made(
-        EditMemory,
-        id_,
-        content=content,
-        title=title or None,
-        category=category or None,
-        tags=None if form.get("tags") == form.get("tags_were") else tags,
-        expected_version=version,
-    )
+    texts: dict[str, object] = {"content": content, "title": title or None, "category": category or None}
+    texts["tags"] = None if form.get("tags") == form.get("tags_were") else tags
     try:
-        _, seq = visit.ask(asked)
+        _, seq = visit.ask(made(EditMemory, id_, expected_version=version, **_ACTIONS.get(action, texts)))
     except Conflict as error:  # the form for the next save is based on the entry as it is now
+        if action in _ACTIONS:
+            raise
         now = visit.read(made(GetMemory, id_))
         lines = compared(now.content.splitlines(), content.splitlines())
         return visit.page(
@@ -76,15 +71,6 @@ def edited(visit: Visit, form: dict[str, str]) -> Response:
             why=str(error),
             lines=lines,
         )
-    return go(href("g", visit.group, "entry", id=id_, done="edited", seq=seq))
-
-
-def changed(visit: Visit, form: dict[str, str]) -> Response:
-    """Pin or unpin an entry, or remove its expiry, if it has not changed since it was shown."""
-    action, id_, version = action_in(form, _ACTIONS), form.get("id", ""), form.get("version", "")
-    if not version:
-        raise Invalid("version is missing: load the page again")
-    _, seq = visit.ask(made(EditMemory, id_, expected_version=version, **_ACTIONS[action]))
     return go(href("g", visit.group, "entry", id=id_, done=action, seq=seq))
 
 

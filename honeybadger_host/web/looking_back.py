@@ -24,7 +24,6 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.web.asking import Home
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
-_MAX_LINES: Final = 400  # lines of a difference that are shown
 
 
 class Looked(NamedTuple):
@@ -79,7 +78,7 @@ class Difference(NamedTuple):
     """The lines that a change removed and added.
 
     Args:
-        lines: sign and text of each line, at most a few hundred.
+        lines: sign and text of each line.
         unknown: why lines are missing; empty: none is.
     """
 
@@ -110,9 +109,7 @@ def difference_of(home: Home, seq: int) -> Difference:
 
 
 def _told(row: Row, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:
-    lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MAX_LINES]]
-    if len(signed) > _MAX_LINES:
-        unknown = f"{unknown} {len(signed) - _MAX_LINES} more lines are not shown.".strip()
+    lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed]
     return Difference(row, lines, unknown)
 
 

@@ -60,7 +60,7 @@ def test_without_write_there_is_nothing_to_press(open_tab: MakeTab, make_site: M
         assert tab.page.locator("form[method=post]").count() == 0, address
         assert tab.page.locator("header .badge").inner_text() == "read-only"
     status = tab.page.evaluate(
-        """(id) => fetch("/g/family/entry/change", {method: "POST", body: new URLSearchParams({id, action: "pin"})})
+        """(id) => fetch("/g/family/entry/edit", {method: "POST", body: new URLSearchParams({id, action: "pin"})})
            .then((answer) => answer.status)""",
         entry.id,
     )
@@ -73,7 +73,7 @@ def test_another_site_can_neither_frame_nor_post(open_tab: MakeTab, site: Site) 
     client = site.client(GROUP)
     entry = client.save_memory("the sofa stays here")
     tab = open_tab()
-    html = f"""<iframe src="{site.base}/"></iframe><form method=post action="{site.base}/g/{GROUP}/entry/change">
+    html = f"""<iframe src="{site.base}/"></iframe><form method=post action="{site.base}/g/{GROUP}/entry/edit">
       <input name=id value={entry.id}><input name=version value=x><input name=action value=pin></form>"""
     tab.context.unroute_all()
     tab.context.route("http://evil.test/", lambda route: route.fulfill(body=html, content_type="text/html"))

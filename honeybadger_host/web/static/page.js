@@ -180,6 +180,8 @@ async function converse(request) {
   const fresh = page.getElementById("conversation");
   if (!response.ok || !fresh) throw new Error(page.querySelector("main")?.textContent.trim() ?? "It was not sent.");
   document.getElementById("conversation").replaceWith(fresh);
+  const field = document.querySelector("[data-composer] textarea");
+  if (fresh.querySelector("p#answer") && field && !field.value) field.value = talk.sent;  // it failed: to be sent again
   history.replaceState(null, "", response.url);
   prepare();
 }
@@ -205,10 +207,8 @@ function answer(element) {
       talk.toEnd();
     });
   }
-  source.addEventListener("ended", (message) => {
+  source.addEventListener("ended", () => {
     source.close();
-    const field = document.querySelector("[data-composer] textarea");
-    if (data(message) && field && !field.value) field.value = talk.sent;  // nothing was said: it can be sent again
     converse(fetch(location.href)).catch(() => location.reload());
   });
 }
