@@ -336,7 +336,7 @@ def _curator_of(
         entry_files=memory.entry_files,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
         history_budget_tokens=settings.history.budget_tokens,
-        mode=settings.curation.mode,
+        mode=settings.curation.apply,
         give_way=memory.index.give_way,
         prose=settings.curation.prose,
     )

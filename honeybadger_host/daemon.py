@@ -278,17 +278,13 @@ class _Hints:
 
 
 def _name_missing_models(host: Host) -> None:
-    """Log which models cannot answer, because the name or the library is missing, and an outdated setting."""
+    """Log which models cannot answer, because the name or the library is missing."""
     models = host.settings.model
     wanted = {models.name, models.curation or models.name}
     wanted |= {agent.model or models.name for agent in host.agents.current.values()}
     for name in sorted(wanted):
         if (missing := what_is_missing(name, models)) is not None:
             log.warning("model.missing", model=name, now_what=missing)
-    apply = host.settings.curation.apply
-    if apply not in ("copied", "review"):
-        now_what = "it means copied: curation writes only what people said word for word; write that, or review"
-        log.warning("setting.outdated", setting="curation.apply", value=apply, now_what=now_what)
 
 
 async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:

@@ -11,8 +11,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,20 +63,14 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
     )
 
 
-@contextmanager
-def warnings_to_stderr() -> Iterator[None]:
-    """Print warnings on standard error while a command runs; restore the configuration afterwards."""
-    before = structlog.get_config()
+def warn_on_stderr() -> None:
+    """Print warnings on standard error, for a command that does some of a host's work."""
     structlog.configure(
         processors=[structlog.processors.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 class RequestLog:

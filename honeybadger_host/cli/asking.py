@@ -79,7 +79,7 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
 
     Raises NotFound, HostError, BadParameter if it is a refusal.
     """
-    from honeybadger_host.observe import warnings_to_stderr
+    from honeybadger_host.observe import warn_on_stderr
     from honeybadger_host.ops.operator_client import ask
 
     settings = load_settings(folder).settings
@@ -90,7 +90,8 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | 
         searched = None if isinstance(request, Undo) else group
         daemon.serve_box(folder, settings, inbox, searched=searched, keeps_house=isinstance(request, Forget))
 
-    with patience(), warnings_to_stderr():
+    warn_on_stderr()
+    with patience():
         until = time.monotonic() + _SAVING_SECONDS
         while True:
             reply = ask(folder, group, request, serve=serve, session=session)

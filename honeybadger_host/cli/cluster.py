@@ -26,14 +26,14 @@ app.add_typer(cluster_app, name="cluster")
 def reaching(home: Path, overrides: list[str] | None) -> Iterator[Cluster]:
     """Yield a home's settings of the servers. Raises StorageFailed if these do not answer."""
     from honeybadger_host.cluster.servers import Unreachable
-    from honeybadger_host.observe import warnings_to_stderr
+    from honeybadger_host.observe import warn_on_stderr
 
     settings = load_settings(home, flags_of(overrides)).settings.cluster
     if not settings.urls:
         raise SettingsError("setting cluster.servers is empty: name the NATS servers, see docs/machines.md")
+    warn_on_stderr()
     try:
-        with warnings_to_stderr():
-            yield settings
+        yield settings
     except Unreachable as error:
         raise StorageFailed(
             f"the servers of the cluster do not answer ({error}): most of them must run and have room on their disks"

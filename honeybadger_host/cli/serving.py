@@ -26,7 +26,7 @@ from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import HostError, NotRunning
 from honeybadger_host.files.home import is_served, make_home, read_holder
-from honeybadger_host.observe import configure_logging, read_status, warnings_to_stderr
+from honeybadger_host.observe import configure_logging, read_status, warn_on_stderr
 from honeybadger_host.ops.findings import Finding
 
 app = typer.Typer(rich_markup_mode=None)
@@ -110,17 +110,15 @@ def doctor(home: Home, as_json: AsJson = False) -> None:
     from honeybadger_host.ops.doctor import examine
 
     findings: list[Finding] = []
-    with warnings_to_stderr():
-        for finding in examine(home, [_cluster]):
-            findings.append(finding)
-            if not as_json and finding.level == "ok":
-                print_finding(finding)
+    warn_on_stderr()
+    for finding in examine(home, [_cluster]):
+        findings.append(finding)
+        if not as_json and finding.level == "ok":
+            print_finding(finding)
     warnings = [finding for finding in findings if finding.level == "warning"]
     problems = [finding for finding in findings if finding.level == "problem"]
     if as_json:
-        print_json(
-            [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]
-        )
+        print_json(findings)
     else:
         for finding in (*warnings, *problems):
             print_finding(finding)

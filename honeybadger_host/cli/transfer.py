@@ -136,14 +136,15 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
 def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
-    from honeybadger_host.observe import warnings_to_stderr
+    from honeybadger_host.observe import warn_on_stderr
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all
 
     check_home(folder)
     settings = load_settings(folder).settings
-    with open_source(path) as source, patience(f"importing {path}"), warnings_to_stderr():
+    warn_on_stderr()
+    with open_source(path) as source, patience(f"importing {path}"):
         name = format_ or format_of(source, path)
         importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
         done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run)

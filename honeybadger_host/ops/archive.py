@@ -44,15 +44,13 @@ NOT_COPIED: Final = {
     STATUS_FILE,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
-# Errors that reading a damaged archive raises.
-BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)
 
 
 class ArchiveDamaged(HostError):
-    """An archive was changed since it was made, or is not a backup."""
+    """An archive was changed since it was made, or is neither a backup nor an export."""
 
-    def __init__(self, archive: Path, what: str) -> None:
-        super().__init__(f"{archive} is damaged, or is not a backup ({what}); nothing was changed")
+    def __init__(self, archive: Path, what: object) -> None:
+        super().__init__(f"{archive} is damaged, or is not a backup or an export ({what}); nothing was changed")
 
 
 @contextlib.contextmanager
@@ -137,8 +135,6 @@ def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo
         raise ArchiveDamaged(archive, f"it has no {MANIFEST}") from None
     except ValidationError:
         raise ArchiveDamaged(archive, f"its {MANIFEST} cannot be read, or is of a later version") from None
-    except BROKEN as error:
-        raise ArchiveDamaged(archive, str(error)) from None
     if manifest.format != FORMAT:
         raise HostError(
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
@@ -154,24 +150,26 @@ def unpack(
     Args:
         is_known: whether the archive may have a member of this name.
         max_bytes: that it may unpack to.
-    Raises HostError if it unpacks to more. Raises OSError, `BROKEN`.
+    Raises ArchiveDamaged; HostError if it unpacks to more; OSError.
     """
     unpacked: list[tarfile.TarInfo] = []
-    with _Unzipped(archive, max_bytes) as unzipped:
-        with tarfile.open(fileobj=unzipped, mode="r|") as tar:
-            for member in tar:
-                name = printable(member.name)
-                if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-                    raise tarfile.TarError(f"{name} is neither a file nor a folder")
-                if not is_known(member.name):
-                    raise tarfile.TarError(f"{name} is not a name of it")
-                try:
+    try:
+        with _Unzipped(archive, max_bytes) as unzipped:
+            with tarfile.open(fileobj=unzipped, mode="r|") as tar:
+                for member in tar:
+                    name = printable(member.name)
+                    if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
+                        raise ArchiveDamaged(archive, f"{name} is neither a file nor a folder")
+                    if not is_known(member.name):
+                        raise ArchiveDamaged(archive, f"{name} is not a name of it")
                     _write(tar.extractfile(member), to / member.name)
-                except (FileExistsError, NotADirectoryError):
-                    raise tarfile.TarError(f"{name} is in it twice, or is a file and a folder") from None
-                unpacked.append(member)
-        while unzipped.read(1 << 20):
-            pass  # gzip checks its checksum at the end
+                    unpacked.append(member)
+            while unzipped.read(1 << 20):
+                pass  # gzip checks its checksum at the end
+    except (FileExistsError, NotADirectoryError):
+        raise ArchiveDamaged(archive, f"{name} is in it twice, or is a file and a folder") from None
+    except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
+        raise ArchiveDamaged(archive, error) from None
     return unpacked
 
 

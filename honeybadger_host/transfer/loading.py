@@ -30,7 +30,7 @@ from honeybadger_host.journal.schema import Receipt, Row, SharedLog
 from honeybadger_host.journal.transfer import Arriving, last_of, write_events
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import document_group
-from honeybadger_host.ops.archive import BROKEN, MAX_RATIO, unpack
+from honeybadger_host.ops.archive import MAX_RATIO, unpack
 from honeybadger_host.text.phrases import said_in
 from honeybadger_host.transfer.exported import (
     CONTENT,
@@ -63,7 +63,6 @@ from honeybadger_host.transfer.places import (
     staged_file,
 )
 
-_UNPACKED: Final = ".export"
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -105,35 +104,22 @@ def load_export(
         _check_nothing_half_done(home)
         try:
             folder = source
-            if not source.is_dir():
-                folder = home / "data" / STAGING / _UNPACKED
+            if not source.is_dir():  # an archive that nobody vouches for
+                folder = home / "data" / STAGING / ".export"
                 make_folders(folder)
-                _unpack(source, folder)
+                unpack(source, folder, _is_of_export, MAX_RATIO * source.stat().st_size)
             loader = _Loader(home, group, folder, shared)
             loader.check_empty()
             return loader.check() if is_dry else loader.load()
         except OSError as error:
-            raise HostError(f"cannot write {error.filename}: {error.strerror}; nothing was changed") from None
+            what = error.filename or source
+            raise HostError(f"cannot read or write {what}: {error.strerror}; nothing was changed") from None
         finally:
             finish_loading(home)
 
 
-def _unpack(archive: Path, to: Path) -> None:
-    """Unpack an archive that nobody vouches for into an empty folder: no links, devices or paths that lead out.
-
-    Raises HostError.
-    """
-    try:
-        unpack(archive, to, _is_of_export, MAX_RATIO * archive.stat().st_size)
-    except FileNotFoundError:
-        raise HostError(f"there is no {archive}") from None
-    except BROKEN as error:
-        raise ExportDamaged(str(error)) from None
-    except OSError as error:
-        raise HostError(f"cannot unpack {archive}: {error.strerror}; nothing was changed") from None
-
-
 def _is_of_export(name: str) -> bool:
+    """Return whether an export may have a member of this name, none of which leads out of it."""
     first, *rest = name.split("/")
     return (first in (MANIFEST, *LISTS) and not rest) or (first == CONTENT and all(map(is_plain, rest)))
 

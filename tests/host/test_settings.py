@@ -160,8 +160,12 @@ def test_an_empty_removed_section_is_no_error(folder: Path) -> None:
     assert load_settings(folder).settings == Settings(life=Life(grace_seconds=3))
 
 
-def test_the_removed_english_model_says_what_to_do(folder: Path) -> None:
-    assert "not part of Honeybadger any more: set multilingual" in refused(folder, {"recall.vectors": "english"})
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [("recall.vectors", "english", "'off' or 'multilingual'"), ("curation.apply", "gated", "'copied' or 'review'")],
+)
+def test_a_value_of_an_earlier_version_names_those_of_now(folder: Path, name: str, value: str, says: str) -> None:
+    assert says in refused(folder, {name: value})
 
 
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds")])
