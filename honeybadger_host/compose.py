@@ -187,6 +187,7 @@ def _put_together(
         models.open,
         is_ours=lambda group, agent: _is_ours(senders, group, agent),
         look_into=lambda folder: pipeline.look_into(folder),
+        until_answered=lambda: answers.until_told(),
         stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
     )
     tasks = TaskDependencies(
@@ -202,10 +203,11 @@ def _put_together(
     counters, throttle = Counters(), Throttle()
     table = build_table(memory, jobs, runtime, tasks)
     dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")
+    answers = Answers(spool, dead_letters, journal, counters, throttle, RequestLog(), passed)
     pipeline = Pipeline(
         settings,
         RequestReader(table, agents.forbids, moved.why, counters, throttle),
-        Answers(spool, dead_letters, journal, counters, throttle, RequestLog(), passed),
+        answers,
         projections,
         unit,
         note=memory.ledger.note,

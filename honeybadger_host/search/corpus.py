@@ -292,6 +292,7 @@ class Corpus:
                 self._base = layout = self._laid_out(None)
                 self._moved.clear()
             else:
+                self._moved.discard(-1)  # documents that are not turns
                 layout = self._base.and_then(self._laid_out(self._moved)) if self._moved else self._base
             places = layout.places(self.size)
             places[view(self.is_alive, np.int8) == 0] = -1

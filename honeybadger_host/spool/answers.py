@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import anyio
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.errors import StorageFailed, WorldFailed
@@ -38,6 +40,18 @@ class Answers:
     throttle: Throttle
     request_log: RequestLog
     passed: Callable[[str], None]
+    _told: anyio.Event = field(default_factory=anyio.Event)
+
+    # -- waiting for a reply ----------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """Wake everybody in this process who waits for a reply: some were written. Event loop."""
+        self._told.set()
+        self._told = anyio.Event()
+
+    async def until_told(self) -> None:
+        """Return when replies have been written."""
+        await self._told.wait()
 
     # ----------------------------------------------------------------------------------------------------- refusing
 

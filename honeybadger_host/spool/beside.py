@@ -98,6 +98,7 @@ class Beside:
         """Answer one query on a separate thread."""
         try:
             await self._answering.run(self.answer_query, request, asking, handler)
+            self._answers.tell()
         finally:
             group = request.inbox.group
             self._queries[group] -= 1
@@ -126,6 +127,7 @@ class Beside:
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
             await self._replying.run(self._answers.reply_beside, request)
+            self._answers.tell()
         finally:
             self._waiting[inbox] -= 1
             if not self._waiting[inbox]:

@@ -222,6 +222,7 @@ class Pipeline:
                     is_only_asked = all(isinstance(request.state, Asking) for request in received.requests)
                     if not is_only_asked:
                         await self.writer.run(self._write, received)
+                        self._answers.tell()
             for request in received.requests:
                 if isinstance(request.state, Asking):
                     self._beside.begin(request, request.state, tasks, waiting)

@@ -61,6 +61,7 @@ class AgentRuntime:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
         is_ours: (group, agent) -> whether the host may write into that agent's inbox.
         look_into: called with a sender's folder after a request came there; any thread.
+        until_answered: returns when the host has answered requests.
         stop: ends a turn.
         under_way: the turns that run.
     """
@@ -69,6 +70,7 @@ class AgentRuntime:
     open_model: Callable[[str | None], Awaitable[Model]]
     is_ours: Callable[[str, str], bool]
     look_into: Callable[[str], None]
+    until_answered: Callable[[], Awaitable[None]]
     stop: StopATurn
     under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
 
@@ -160,7 +162,7 @@ class ChatTurn:
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
         asked, under_way = self.asked, self.under_way
-        client = await anyio.to_thread.run_sync(_client, self.runtime, asked, self.agent)
+        client = await anyio.to_thread.run_sync(OwnClient, self.runtime, asked, self.agent)
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
@@ -278,18 +280,28 @@ class TurnsUnderWay:
         return self._turns.get((group, name))
 
 
-def _client(runtime: AgentRuntime, asked: Asked, agent: Agent) -> Client:
-    """Return a client that sends through the agent's own inbox. Raises AgentError."""
-    home = runtime.memory.home
-    inbox = str(Mailbox.of(home, asked.group, agent.id).root)
-    return Client(
-        home,
-        asked.group,
-        agent.id,
-        session=asked.session,
-        timeout_seconds=_TOOL_SECONDS,
-        sent=lambda: runtime.look_into(inbox),
-    )
+class OwnClient(Client):
+    """A client in the process of the host, through the agent's own inbox: it looks for its reply once that is written.
+
+    Raises AgentError.
+    """
+
+    def __init__(self, runtime: AgentRuntime, asked: Asked, agent: Agent) -> None:
+        home = runtime.memory.home
+        inbox = str(Mailbox.of(home, asked.group, agent.id).root)
+        super().__init__(
+            home,
+            asked.group,
+            agent.id,
+            session=asked.session,
+            timeout_seconds=_TOOL_SECONDS,
+            sent=lambda: runtime.look_into(inbox),
+        )
+        self._until_answered = runtime.until_answered
+
+    async def _pause(self, seconds: float) -> None:
+        with anyio.move_on_after(_TOOL_SECONDS):
+            await self._until_answered()
 
 
 def _load_step(step: bytes) -> ModelSaid:

@@ -108,7 +108,7 @@ class Room:
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )
-        runtime = AgentRuntime(dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused)
+        runtime = AgentRuntime(dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused, _unused)
         task_dependencies = TaskDependencies(
             dependencies,
             self.task_states,
