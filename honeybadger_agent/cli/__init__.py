@@ -94,7 +94,7 @@ class _Parser(argparse.ArgumentParser):
             hint = f"did you mean {near}?" if near else f"there are: {', '.join(choices)}"
             raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments here, so that a command names its own help."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
