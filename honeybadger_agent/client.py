@@ -14,7 +14,6 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from pydantic import ValidationError
@@ -40,7 +39,6 @@ from honeybadger_agent.mailbox import (
     Box,
     checked_id,
     checked_session,
-    id_time,
     new_id,
 )
 from honeybadger_agent.tools import made, signature_of
@@ -244,7 +242,7 @@ class _Clients(ABC):
         request_id = new_id() if request_id is None else _checked(checked_id, request_id, "id")
         session = _checked(checked_session, self.session, "session")
         try:
-            data = wire.dump_request(request_id, type_name, payload, session=session, sent_at=_sent_at(request_id))
+            data = wire.dump_request(request_id, type_name, payload, session=session)
         except TypeError as error:
             raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
         box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
@@ -414,12 +412,3 @@ def _checked(check: Callable[[str], str], name: str, field: str) -> str:
         return check(name)
     except BadName as error:
         raise Invalid(str(error), field=field) from None
-
-
-def _sent_at(request_id: str) -> str | None:
-    """Return the time in an id, not that of the clock, so that a retry has the same bytes."""
-    made = id_time(request_id)
-    try:
-        return None if made is None else datetime.fromtimestamp(made, UTC).isoformat().replace("+00:00", "Z")
-    except (ValueError, OverflowError):  # beyond the year 9999
-        return None

@@ -101,15 +101,6 @@ def uuid7_at(milliseconds: int, rest: bytes) -> str:
     return str(uuid.UUID(int=(milliseconds << 80) | (7 << 76) | (fraction << 64) | (2 << 62) | tail))
 
 
-def id_time(request_id: str) -> float | None:
-    """Return the time in a UUIDv7, in seconds since the epoch, or None if the id is something else."""
-    try:
-        value = uuid.UUID(request_id)
-    except ValueError:
-        return None
-    return (value.int >> 80) / 1000 if value.version == 7 else None
-
-
 @dataclass(frozen=True, slots=True)
 class Mailbox:
     """One sender's folder, wherever it is mounted.
@@ -157,14 +148,11 @@ class Mailbox:
         temporary = self.root / TMP / f"{new_id()}.tmp"  # unique: the same request may be published twice at once
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
                 if is_durable:
                     os.fsync(fd)
-            finally:
-                os.close(fd)
             os.rename(temporary, self.path(box, request_id))
         except BaseException:
             with contextlib.suppress(OSError):

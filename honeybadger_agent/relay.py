@@ -36,11 +36,11 @@ from honeybadger_agent.wire import Refusal
 MOST_BYTES: Final = 900 << 10
 BOX_HEADER: Final = "Hb-Box"
 ID_HEADER: Final = "Hb-Id"
-ANSWER_SECONDS: Final = 2.0  # seconds without an answer until a request is sent again: the owner may have died
+# Seconds without an answer until a request is sent again: the owner may have died. `close` waits as long.
+ANSWER_SECONDS: Final = 2.0
 # Answers go to subjects with this prefix only: the owner may publish everywhere, and the sender chooses the subject.
 REPLY_PREFIX: Final = "_INBOX."
 _AGAIN_SECONDS: Final = 0.2  # pause before a failed attempt is repeated
-_CLOSE_SECONDS: Final = 2.0  # how long `close` waits for the thread
 MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -340,7 +340,7 @@ class Relay:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
         if threading.current_thread() is not self._thread:  # a finalizer may run there
-            self._thread.join(_CLOSE_SECONDS)
+            self._thread.join(ANSWER_SECONDS)
 
     def _serve(self) -> None:
         with self._runner, contextlib.suppress(asyncio.CancelledError):
@@ -353,7 +353,7 @@ class Relay:
         finally:
             connecting.cancel()
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._carrier.client.close(), _CLOSE_SECONDS / 2)
+                await asyncio.wait_for(self._carrier.client.close(), ANSWER_SECONDS / 2)
 
     async def _stay_connected(self) -> None:
         """Connect, and connect again if the servers ended the connection for good."""

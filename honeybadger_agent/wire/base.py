@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_LINE_CHARACTERS: Final = 80
+MAX_LISTED: Final = 1000  # turns or entries in one reply
 MAX_PART_BYTES: Final = 200_000  # of turns or entries that a program puts into one request, which has less than 256 KiB
 MAX_NUMBER: Final = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 Role = Literal["user", "assistant", "system", "tool"]

@@ -6,12 +6,11 @@ import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, Request, Result, Role, Wire
-from honeybadger_agent.wire.labels import Speaker, ToolsUsed
+from honeybadger_agent.wire.base import MAX_LISTED, MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Role, Wire
+from honeybadger_agent.wire.labels import ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
-MAX_DATA_BYTES: Final = 128 * 1024  # size limit of the JSON that a turn carries, in bytes of UTF-8
-MAX_TURNS: Final = 1000  # turns in one reply of `get_turns`
+MAX_DATA_BYTES: Final = 128 * 1024  # of the JSON that a turn carries, and of an entry in working memory, in UTF-8
 MAX_APPENDED: Final = 200  # turns in one request
 Moment = Annotated[
     str,
@@ -32,7 +31,7 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
 
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
-    sender: Speaker | None = Field(
+    sender: OneLine | None = Field(
         default=None,
         description="Who speaks, as shown in the history; default: the role.",
     )
@@ -70,7 +69,7 @@ class KeyedTurn(Wire):
     key: TurnKey
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
-    sender: Speaker | None = None
+    sender: OneLine | None = None
     tools_used: ToolsUsed | None = None
     at: Moment | None = Field(
         default=None,
@@ -125,7 +124,7 @@ class GetTurns(Request[TurnsResult], audience="programs"):
 
     after: Count | None = Field(default=None, description="Only turns after this number.")
     before: TurnNumber | None = Field(default=None, description="Only turns before this number.")
-    limit: Annotated[int, Field(ge=1, le=MAX_TURNS)] | None = Field(
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(
         default=None, description="Default 100; fewer when the reply would exceed 1 MiB."
     )
     newest_first: bool | None = Field(default=None, description="true: newest first; default: oldest first.")

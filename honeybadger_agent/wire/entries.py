@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import (
     FOR_PROGRAMS,
+    MAX_LISTED,
     Count,
     Neutralised,
     OneLine,
@@ -16,30 +17,27 @@ from honeybadger_agent.wire.base import (
     Wire,
 )
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tags, Title
-from honeybadger_agent.wire.refusals import is_finite
+from honeybadger_agent.wire.refusals import checked_json
 
 MAX_METADATA_BYTES: Final = 8192
-MAX_LISTED: Final = 1000
-# Characters of a text in a category `store/…`; the host limits any other to `MAX_NOTE_CHARACTERS`.
-MAX_DOCUMENT_CHARACTERS: Final = 131_072
 MAX_OPERATIONS: Final = 100
 MAX_ORIGIN_CHARACTERS: Final = 500
 OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "recalled"]
+# The length is that of a text in a category `store/…`; the host limits any other to `MAX_NOTE_CHARACTERS`.
+Content = Annotated[str, StringConstraints(min_length=1, max_length=131_072)]
 Superseded = Annotated[list[EntryId], Field(max_length=32)]
 ValidUntil = Annotated[str, StringConstraints(max_length=40)]
 OriginFrom = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ORIGIN_CHARACTERS)]
 
 
-def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
-    try:
-        size = len(orjson.dumps([[[[value]]]])) - 8  # four levels less than there may be: it goes into other objects
-    except TypeError:
-        raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
-    if not is_finite(value):
-        raise PydanticCustomError("must_be", "JSON, with finite numbers only")
+def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    size = len(orjson.dumps(checked_json(value)))
     if size > MAX_METADATA_BYTES:
         raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_METADATA_BYTES})
     return value
+
+
+Metadata = Annotated[dict[str, Any], AfterValidator(_checked_metadata)]
 
 
 class EntryResult(Result):
@@ -106,7 +104,7 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     instead Z"), project-context/{project} for facts about a project, general for the rest.
     """
 
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] = Field(
+    content: Content = Field(
         description="The fact, in words understood without this conversation: 1-32,768 characters."
     )
     category: Category | None = Field(
@@ -115,9 +113,7 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
         "Default: general.",
     )
     tags: Tags | None = Field(default=None, description="Labels to search by, at most 32.")
-    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
-        default=None, description="Anything else, as an object of at most 8 KiB of JSON."
-    )
+    metadata: Metadata | None = Field(default=None, description="Anything else, as an object of at most 8 KiB of JSON.")
     title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
     aliases: list[Title] | None = Field(
         default=None, max_length=MAX_TAGS, description="Other words that people may search it by."
@@ -179,17 +175,13 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     """
 
     id: EntryId
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DOCUMENT_CHARACTERS)] | None = Field(
-        default=None, description="New text."
-    )
+    content: Content | None = Field(default=None, description="New text.")
     category: Category | None = Field(default=None, description="Move it to this category.")
     name: EntryName | None = Field(default=None, description="New name; conflict if the category has it already.")
     title: Title | None = None
     aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces all of them.")
     tags: Tags | None = Field(default=None, description="Replaces all of them.")
-    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
-        default=None, description="Replaces the whole object."
-    )
+    metadata: Metadata | None = Field(default=None, description="Replaces the whole object.")
     pinned: bool | None = Field(default=None, description="Whether curation never merges or retires it.")
     origin: OriginKind | None = Field(default=None, description="See save_memory.")
     origin_from: OriginFrom | None = None
@@ -253,13 +245,10 @@ class ListMemoryCategories(Request[CategoriesResult], audience="default"):
     """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
 
 
-MAX_CONDITIONS: Final = 16
 OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 def _checked_where(value: dict[str, Any]) -> dict[str, Any]:
-    if len(value) > MAX_CONDITIONS:
-        raise PydanticCustomError("too_long", "", {"max_length": MAX_CONDITIONS})
     for path, condition in value.items():
         if path.partition(".")[0] not in ("content", "metadata"):
             raise PydanticCustomError("must_be", "conditions on paths as content.status or metadata.year")
@@ -274,7 +263,7 @@ def _checked_where(value: dict[str, Any]) -> dict[str, Any]:
 
 
 # Conditions that all hold: a dotted path -> the value there, or an object of operators and values.
-Where = Annotated[dict[str, Any], AfterValidator(_checked_where)]
+Where = Annotated[dict[str, Any], Field(max_length=16), AfterValidator(_checked_where)]
 
 
 class EntryRow(Result):

@@ -154,12 +154,7 @@ def dump_error(request_id: str, refusal: Refusal) -> bytes:
 
 
 def dump_request(
-    request_id: str,
-    type_name: str,
-    payload: Wire | Mapping[str, Any],
-    *,
-    session: str | None = None,
-    sent_at: str | None = None,
+    request_id: str, type_name: str, payload: Wire | Mapping[str, Any], *, session: str | None = None
 ) -> bytes:
     """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
 
@@ -168,8 +163,6 @@ def dump_request(
     head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
     if session is not None:
         head["session"] = session
-    if sent_at is not None:
-        head["sent_at"] = sent_at
     head["payload"] = payload.model_dump(exclude_none=True) if isinstance(payload, Wire) else payload
     return orjson.dumps(head)
 

@@ -1,13 +1,13 @@
 """Turns and entries of another program, with their own times, brought in by the operator."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Neutralised, Request, Result, Role, Wire
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Neutralised, OneLine, Request, Result, Role, Wire
 from honeybadger_agent.wire.conversation import Moment
-from honeybadger_agent.wire.entries import OriginFrom, checked_metadata
-from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Speaker, Tag, Title, ToolsUsed
+from honeybadger_agent.wire.entries import Metadata, OriginFrom
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Tag, Title, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_agent.wire.turns import AgentId
 
@@ -21,7 +21,7 @@ class ImportedTurn(Wire):
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
     at: Moment
-    sender: Speaker | None = None
+    sender: OneLine | None = None
     tools_used: ToolsUsed | None = None
 
 
@@ -35,7 +35,7 @@ class ImportedEntry(Wire):
     title: Title | None = None
     aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS)
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS)
-    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = None
+    metadata: Metadata | None = None
     created: Moment | None = None
     updated: Moment | None = None
 

@@ -14,7 +14,6 @@ MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
 MAX_NAME_CHARACTERS: Final = 128
-MAX_SPEAKER_CHARACTERS: Final = 80  # length limit of the name that a conversation shows
 # Categories, also as folders; match with `fullmatch`.
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
 MAX_CATEGORY_CHARACTERS: Final = 200
@@ -64,7 +63,6 @@ Category = Annotated[
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS)]
-Speaker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SPEAKER_CHARACTERS)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 ToolsUsed = Annotated[list[ToolName], Field(max_length=64)]
 EntryName = Annotated[

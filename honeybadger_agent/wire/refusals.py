@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import orjson
 from pydantic import StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wording import meant
 
@@ -135,18 +136,16 @@ def check_numbers(data: bytes) -> None:
             raise ValueError("it is nested too deep: 250 levels at most") from None
 
 
-def is_finite(value: object) -> bool:
-    """Return whether a JSON value has only finite numbers; others would become null."""
-    left = [value]
-    while left:
-        match left.pop():
-            case dict() as members:
-                left.extend(members.values())
-            case list() as items:
-                left.extend(items)
-            case float() as number if not math.isfinite(number):
-                return False
-    return True
+def checked_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object that every JSON reader takes, also within other objects. Raises PydanticCustomError."""
+    try:
+        orjson.dumps([[[[value]]]])
+        json.dumps(value, allow_nan=False, default=str)  # orjson makes null of other numbers
+    except TypeError:
+        raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
+    except ValueError:
+        raise PydanticCustomError("must_be", "JSON, with finite numbers only") from None
+    return value
 
 
 def _checked(digits: str) -> int:

@@ -3,33 +3,15 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
-from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Neutralised, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.labels import ToolName
-from honeybadger_agent.wire.refusals import is_finite
+from honeybadger_agent.wire.refusals import checked_json
 
 FeedbackKind = Literal["correction", "praise", "complaint", "tool_failed"]
 
 
-def _shallow(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object of any shape if every JSON reader can take it. Raises PydanticCustomError."""
-    level: list[object] = [value]
-    for _ in range(32):
-        level = [
-            part
-            for item in level
-            if isinstance(item, dict | list)
-            for part in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            if not is_finite(value):
-                raise PydanticCustomError("must_be", "an object with finite numbers only")
-            return value
-    raise PydanticCustomError("must_be", "an object of at most 32 levels")
-
-
-FreeObject = Annotated[dict[str, Any], AfterValidator(_shallow)]  # A JSON object that the agent shapes
+FreeObject = Annotated[dict[str, Any], AfterValidator(checked_json)]  # A JSON object that the agent shapes
 TaskStatus = Literal["Pending", "Running", "Completed", "Failed", "Cancelled"]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 

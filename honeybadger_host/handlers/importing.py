@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from honeybadger_agent.mailbox import HUMAN, is_system_sender
-from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
-from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
+from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -114,7 +113,7 @@ def _turn(
 ) -> Turn:
     """Return a turn as the log keeps it. Raises Refusal."""
     speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
-    named = said.model_copy(update={"sender": speaker[:MAX_SPEAKER_CHARACTERS] or said.role})
+    named = said.model_copy(update={"sender": speaker[:MAX_LINE_CHARACTERS] or said.role})
     clean = said_in(screen, asked, named, "turn")
     taken.neutralised.update(clean.changed)
     at = at_or_later(said.at, last, to_milliseconds(now), "at")

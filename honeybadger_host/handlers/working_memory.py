@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from honeybadger_agent.wire import GetFromWorkingMemory, Refusal, SaveToWorkingMemory, SearchWorkingMemory
+from honeybadger_agent.wire import (
+    MAX_DATA_BYTES,
+    GetFromWorkingMemory,
+    Refusal,
+    SaveToWorkingMemory,
+    SearchWorkingMemory,
+)
 from honeybadger_agent.wording import meant
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -29,7 +35,6 @@ DEFAULT_TTL_MINUTES: Final = 5.0
 # Longest life of an entry, in minutes: text that must last longer belongs into long-term memory.
 MAX_TTL_MINUTES: Final = 1440.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
-MAX_DATA_BYTES = 131_072  # size limit of one entry's data, in bytes
 OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 

@@ -24,10 +24,10 @@ import orjson
 from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, Mailbox
 from honeybadger_agent.wire import (
     MAX_CATEGORY_CHARACTERS,
+    MAX_LINE_CHARACTERS,
     MAX_METADATA_BYTES,
     MAX_NOTE_CHARACTERS,
     MAX_ORIGIN_CHARACTERS,
-    MAX_SPEAKER_CHARACTERS,
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
     MAX_TITLE_CHARACTERS,
@@ -204,7 +204,7 @@ class Import:
                 role=said.role,
                 content=_text(said.content[start : start + most]),
                 at=time_stamp(at, "milliseconds"),
-                sender=_text(said.sender or "")[:MAX_SPEAKER_CHARACTERS],
+                sender=_text(said.sender or "")[:MAX_LINE_CHARACTERS],
             )
 
     def _entry(self, fact: Fact) -> dict[str, Any]:
