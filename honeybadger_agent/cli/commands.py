@@ -175,7 +175,7 @@ def _ask(options: Mapping[str, Any]) -> None:
             sender=options["as"],
             agent=options["agent"],
             request_id=request_id,
-            timeout_seconds=_patience(options),
+            timeout_seconds=options.get("timeout", CHAT_SECONDS),
             on_line=on_line,
         )
 
@@ -186,7 +186,10 @@ def _answer(options: Mapping[str, Any]) -> None:
     client, request_id = _client(options, changes=False), options["turn"]
     try:
         _print_answer(
-            options, lambda on_line: client.answer(request_id, timeout_seconds=_patience(options), on_line=on_line)
+            options,
+            lambda on_line: client.answer(
+                request_id, timeout_seconds=options.get("timeout", CHAT_SECONDS), on_line=on_line
+            ),
         )
     except KeyboardInterrupt:
         complain(f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}")
@@ -199,7 +202,12 @@ def _chat(options: Mapping[str, Any]) -> int:
     place = _place(options)
     if new_group := _new_group(place, changes=True):
         complain(new_group)
-    return talk(Client(**place), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options))
+    return talk(
+        Client(**place),
+        speaker=options["as"],
+        agent=options["agent"],
+        timeout_seconds=options.get("timeout", CHAT_SECONDS),
+    )
 
 
 def _mcp(options: Mapping[str, Any]) -> None:
@@ -369,11 +377,6 @@ def _place(options: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError("--box is a folder: leave out --server, or carry the folder there with `relay`")
     place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session", "server", "credentials")}
     return {**place, "timeout_seconds": options.get("timeout", 10.0)}
-
-
-def _patience(options: Mapping[str, Any]) -> float:
-    seconds: float = options.get("timeout", CHAT_SECONDS)
-    return seconds
 
 
 def _standard_input() -> str:

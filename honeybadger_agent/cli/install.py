@@ -158,19 +158,22 @@ def _call(program: str, arguments: tuple[str, ...], package: Path) -> str | None
 
 
 def _package_of(tool: Tool, sender: str) -> dict[str, bytes]:
-    """Return the files of a tool's package: names below its folder -> contents."""
+    """Return the files of a tool's package: names below its folder -> contents.
+
+    Their hooks start with the interpreter below this installation: a hook needs only the standard library, so it works
+    even after the environment of this command is removed.
+    """
+    python = json.dumps(shlex.quote(getattr(sys, "_base_executable", None) or sys.executable))[1:-1]
     files: dict[str, bytes] = {}
     for name in tool.files:
         data = (_SOURCES / name).read_bytes()
         if name.endswith(".json"):
-            value = json.loads(data)
-            servers = value.get("mcpServers")
-            if isinstance(servers, dict):
+            value = json.loads(data.replace(b'"command": "python3 ', f'"command": "{python} '.encode()))
+            if isinstance(servers := value.get("mcpServers"), dict):
                 is_wanted = _has_server() or not tool.program
-                value["mcpServers"] = (
-                    {"honeybadger": _server(servers["honeybadger"], tool, sender)} if is_wanted else {}
-                )
-            data = _json(_with_python(value))
+                own = _server(servers["honeybadger"], tool, sender)
+                value["mcpServers"] = {"honeybadger": own} if is_wanted else {}
+            data = _json(value)
         files[name.removeprefix(tool.folder)] = data
     return files
 
@@ -180,20 +183,6 @@ def _server(entry: dict[str, Any], tool: Tool, sender: str) -> dict[str, Any]:
     who = [] if tool.program else ["--sender", sender]
     words = ["-I", "-m", "honeybadger_agent.cli", *entry["args"], *who]
     return {**entry, "command": sys.executable, "args": words}
-
-
-def _with_python(value: Any) -> Any:
-    """Return settings of hooks in which `python3` is the interpreter below this installation.
-
-    A hook needs only the standard library, so it works even after the environment of this command is removed.
-    """
-    if isinstance(value, dict):
-        python = shlex.quote(getattr(sys, "_base_executable", None) or sys.executable)
-        changed = {name: _with_python(member) for name, member in value.items()}
-        if changed.get("type") == "command":
-            changed["command"] = changed["command"].replace("python3", python, 1)
-        return changed
-    return [_with_python(member) for member in value] if isinstance(value, list) else value
 
 
 def _has_server() -> bool:
