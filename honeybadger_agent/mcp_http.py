@@ -29,7 +29,7 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.mailbox import uuid7_at
 from honeybadger_agent.mcp_server import made_server
-from honeybadger_agent.sender_tokens import BadTokenFile, holder_of
+from honeybadger_agent.sender_tokens import BadTokenFile, digest_of, holder_of
 from honeybadger_agent.tools import Choice
 from honeybadger_agent.turn.dispatch import Memory
 
@@ -118,7 +118,7 @@ class _Verifier:
             return None
         if holder is None:
             return None
-        return AccessToken(token=holder.digest, client_id=f"{holder.group}/{holder.sender}", scopes=[])
+        return AccessToken(token=digest_of(token), client_id=f"{holder.group}/{holder.sender}", scopes=[])
 
 
 @dataclass(slots=True)

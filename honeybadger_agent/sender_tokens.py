@@ -31,7 +31,6 @@ class SenderToken:
         made_at: UTC, as in a reply.
     """
 
-    digest: str
     group: str
     sender: str
     made_at: str
@@ -64,20 +63,11 @@ def load_tokens(home: Path) -> dict[str, SenderToken]:
     found: dict[str, SenderToken] = {}
     try:
         for digest, row in rows.items():
-            group, sender, made_at = str(row["group"]), str(row["sender"]), str(row["made_at"])
-            check_holder(home, group, sender)
-            found[digest] = SenderToken(digest, group, sender, made_at)
-    except (AttributeError, KeyError, TypeError, BadName) as error:
+            found[digest] = token = SenderToken(**row)
+            check_holder(home, token.group, token.sender)
+    except (AttributeError, TypeError, BadName) as error:
         raise BadTokenFile(f"{path}: not a table of tokens ({error}); make new ones with `sender token`") from None
     return found
-
-
-def dump_tokens(tokens: dict[str, SenderToken]) -> bytes:
-    rows = {
-        digest: {"group": token.group, "sender": token.sender, "made_at": token.made_at}
-        for digest, token in tokens.items()
-    }
-    return orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def holder_of(home: Path, token: str) -> SenderToken | None:

@@ -33,7 +33,12 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
         case "scripted":
             return load_script(Path(rest))
         case "openai" | "anthropic" | "ollama":
-            return _of_provider(kind, rest, settings or ModelSettings())
+            try:
+                from honeybadger_agent.models.providers import open_provider
+            except ModuleNotFoundError as error:
+                why = f"{name} needs {error.name}, which is not installed: {AGENT_EXTRA.format('llm')}"
+                raise ModelFailed(why, is_passing=False) from None
+            return open_provider(kind, rest, settings or ModelSettings())
 
 
 def split_name(name: str) -> tuple[Kind, str]:
@@ -50,12 +55,3 @@ def split_name(name: str) -> tuple[Kind, str]:
     near = meant(kind, ["offline", "scripted", *DEFAULT_URLS])
     hint = "" if near in (None, kind) else f"; did you mean {near}?"
     raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
-
-
-def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:
-    try:
-        from honeybadger_agent.models import providers
-    except ModuleNotFoundError as error:
-        why = f"{provider}:{model} needs {error.name}, which is not installed: {AGENT_EXTRA.format('llm')}"
-        raise ModelFailed(why, is_passing=False) from None
-    return providers.open_provider(provider, model, settings)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -173,13 +172,13 @@ class _Failure:
 
     Args:
         why: what happened and what now, without a key.
-        pause_seconds: the provider asks to wait this long.
+        pause_seconds: the provider asks to wait this long; 0: it does not say.
         is_free: see `ModelFailed`.
     """
 
     why: str
     is_passing: bool
-    pause_seconds: float | None = None
+    pause_seconds: float = 0
     is_free: bool = False
 
 
@@ -188,7 +187,7 @@ class ProviderModel:
     """A `Model` behind HTTP; it can give several answers at once. Open until `aclose`.
 
     Args:
-        sleep, jitter: for the pauses between attempts; `jitter` returns 0 to 1.
+        sleep: for the pauses between attempts.
     """
 
     name: str
@@ -197,7 +196,6 @@ class ProviderModel:
     _base_url: str
     _settings: ModelSettings
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    jitter: Callable[[], float] = random.random
 
     async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
         attempt = 0
@@ -214,9 +212,11 @@ class ProviderModel:
                             return part
                         case _Failure():
                             failure = part
-            pause = _pause_seconds(failure, attempt, self.jitter())
+            pause = min(MAX_RETRY_AFTER_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1))
+            pause = max(pause, failure.pause_seconds)
             is_paid = is_heard or (prompt.is_booked and not failure.is_free)
-            if is_paid or not failure.is_passing or attempt > self._settings.retries or pause is None:
+            is_too_late = attempt > self._settings.retries or pause > MAX_RETRY_AFTER_SECONDS
+            if is_paid or not failure.is_passing or is_too_late:
                 raise self._given_up(failure, attempt, is_heard=is_heard)
             _log.info("model %s: retry in %.1f s: %s", self.name, pause, failure.why)
             await self.sleep(pause)
@@ -322,7 +322,7 @@ class ProviderModel:
             return _Failure(_UNREACHABLE_WHY.format(**known), is_passing=True)
         for kinds, why, is_passing in _WHY:
             if isinstance(error, kinds):
-                return _Failure(why.format(**known), is_passing=is_passing, pause_seconds=pause)
+                return _Failure(why.format(**known), is_passing=is_passing, pause_seconds=pause or 0)
         _log.debug("model %s: no answer could be read", self.name, exc_info=error)
         return _Failure(_UNREAD_WHY.format(**known), is_passing=True)
 
@@ -337,14 +337,6 @@ class ProviderModel:
             words = words.replace(self._settings.key, "[key]")
         line = " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
         return f"; it says: {line[:200]}"
-
-
-def _pause_seconds(failure: _Failure, attempt: int, jitter: float) -> float | None:
-    """Return the seconds to wait before the next attempt; None: too long."""
-    pause = min(MAX_RETRY_AFTER_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
-    if failure.pause_seconds is None:
-        return pause
-    return None if failure.pause_seconds > MAX_RETRY_AFTER_SECONDS else max(pause, failure.pause_seconds)
 
 
 _TOO_LONG: Final = re.compile(

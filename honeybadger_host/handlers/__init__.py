@@ -82,6 +82,7 @@ def build_table(
     deps: Dependencies, jobs: Jobs, runtime: AgentRuntime, task_dependencies: tasks.TaskDependencies
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
+    slots = [anyio.CapacityLimiter(delegation.AT_ONCE) for _ in range(delegation.MAX_DEPTH + 1)]
     return {
         **_queries(deps),
         **_writes(deps),
@@ -90,7 +91,7 @@ def build_table(
         **_working_memory(deps),
         **_jobs(deps, jobs, runtime),
         "chat": TurnHandler(partial(chat_turn.chat, runtime)),
-        "delegate_to_agent": TurnHandler(partial(delegation.delegate_to_agent, runtime, delegation.new_slots())),
+        "delegate_to_agent": TurnHandler(partial(delegation.delegate_to_agent, runtime, slots)),
         **tasks.task_table(task_dependencies),
     }
 

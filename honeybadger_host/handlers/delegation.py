@@ -36,10 +36,6 @@ _LAST_SHARE: Final = 0.2  # share of its seconds that a turn reserves for its ow
 Slots: TypeAlias = Sequence[anyio.CapacityLimiter]  # of delegated turns, by depth
 
 
-def new_slots() -> Slots:
-    return [anyio.CapacityLimiter(AT_ONCE) for _ in range(MAX_DEPTH + 1)]
-
-
 async def delegate_to_agent(
     runtime: AgentRuntime, slots: Slots, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
 ) -> ChangeHandler[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -145,19 +144,19 @@ def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Fou
 
 
 def moment(text: str | None, member: str, *, is_end: bool = False) -> float | None:
-    """Return seconds since the epoch; for a date its first moment, or as an end the next day's. Raises Refusal."""
+    """Return seconds since the epoch; for a date its first moment, or as an end its last. Raises Refusal."""
     if text is None:
         return None
     try:
         at = parse_time(text)
         if is_end and len(text) == len("2026-11-21"):
-            at += timedelta(days=1)
+            at += timedelta(days=1) - timedelta.resolution
     except (ValueError, OverflowError):
         field = f"payload.{member}"
         raise Refusal(
             "invalid", f"{field} is not an existing date: write 2026-11-21, or 2026-11-21T09:30Z", field=field
         ) from None
-    return math.nextafter(at.timestamp(), 0) if is_end and len(text) == len("2026-11-21") else at.timestamp()
+    return at.timestamp()
 
 
 def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:

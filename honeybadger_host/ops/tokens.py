@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
+
 from honeybadger_agent.sender_tokens import (
     TOKENS_FILE,
     BadTokenFile,
     SenderToken,
     check_holder,
     digest_of,
-    dump_tokens,
     load_tokens,
     new_token,
 )
@@ -25,7 +26,7 @@ def make_token(home: Path, group: str, sender: str) -> str:
     token = new_token()
     made_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     tokens = _loaded(home)
-    tokens[digest_of(token)] = SenderToken(digest_of(token), group, sender, made_at)
+    tokens[digest_of(token)] = SenderToken(group, sender, made_at)
     _write(home, tokens)
     return token
 
@@ -46,7 +47,8 @@ def all_tokens(home: Path) -> list[SenderToken]:
 def _write(home: Path, tokens: dict[str, SenderToken]) -> None:
     try:
         make_folders((home / TOKENS_FILE).parent)
-        replace(home / TOKENS_FILE, dump_tokens(tokens), mode=0o600)
+        data = orjson.dumps(tokens, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        replace(home / TOKENS_FILE, data, mode=0o600)
     except OSError as error:
         raise HomeError(f"cannot write {home / TOKENS_FILE}: {error.strerror}") from None
 

@@ -236,7 +236,6 @@ async def test_what_failed_before_its_text_is_asked_again(protocol: Protocol, ho
         "cut before text": (Answer(then="cut"), protocol.write(CALLED, then="cut")),
     }[how]
     with served(in_turn(*answers, protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
-        model.jitter = lambda: 1.0
         assert await ask(model, ears=ears) == HELLO
     assert ears.pauses == ([7.0] if how == "asks for a pause" else [0.5, 1.0])
     assert "".join(ears.pieces) == HELLO.text

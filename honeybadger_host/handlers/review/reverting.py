@@ -19,15 +19,13 @@ from honeybadger_host.documents.history import Removal, removal_of, remove_notes
 from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.handlers.undo import content_before
+from honeybadger_host.handlers.undo import change_to, content_before
 from honeybadger_host.journal.changes import (
     NOTE_REMOVED,
     REMOVED,
     WHOLE_KINDS,
     Added,
     Change,
-    FileRemoved,
-    FileWritten,
     WholeFiles,
     WholeKind,
 )
@@ -113,12 +111,9 @@ class Reverting:
         moved = {name_in(file) for file in kept}
         for (kind, file), text in texts.items():
             held = self.files.view(file)
-            if text is not None and text != held:
-                # An entry that was moved and changed since is not restored to its old place, too.
-                if held is not None or name_in(file) not in moved:
-                    changes.append(FileWritten(group, cast(WholeKind, kind), file, text, held))
-            elif text is None and held is not None:
-                changes.append(FileRemoved(group, cast(WholeKind, kind), file, held))
+            is_elsewhere = held is None and name_in(file) in moved  # an entry that was moved, and changed since
+            if text != held and not is_elsewhere:
+                changes.append(change_to(group, file, held, text, cast(WholeKind, kind))[0])
         if proposal.session is not None:
             span = f"{proposal.first_turn}-{proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {proposal.session})\n\n"
