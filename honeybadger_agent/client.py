@@ -14,7 +14,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -61,40 +61,20 @@ SOON_SECONDS: Final = 3.0
 CHAT_SECONDS: Final = 300.0  # seconds to wait for an answer: agents ask their models more than once
 
 
-class both(Generic[P, T]):  # noqa: N801  a decorator
-    """A coroutine function as a method of both clients: one awaits it, the other runs it to its end."""
+def synced(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """Return a method of a client that runs a coroutine, which never suspends, to its end."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
-        self._function = function
+    @functools.wraps(method)
+    def ask(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            method(self, *args, **kwargs).send(None)
+        except StopIteration as end:
+            return cast(T, end.value)
+        raise RuntimeError("a synchronous client waited for an event loop")
 
-    @overload
-    def __get__(self, client: Client, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    @overload
-    def __get__(self, client: SyncClient, owner: object = None) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, client: None, owner: object = None) -> Callable[Concatenate[Any, P], object]: ...
-    def __get__(self, client: Client | SyncClient | None, owner: object = None) -> Callable[..., object]:
-        if client is None:
-            return self._function
-        bound: Callable[P, Coroutine[Any, Any, T]] = self._function.__get__(client)
-        if isinstance(client, Client):
-            return bound
-
-        @functools.wraps(bound, updated=())
-        def ask(*args: P.args, **kwargs: P.kwargs) -> T:
-            return run_through(bound(*args, **kwargs))
-
-        return ask
-
-
-def run_through(steps: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never suspends."""
-    try:
-        steps.send(None)
-    except StopIteration as end:
-        return cast(T, end.value)
-    steps.close()
-    raise RuntimeError("a synchronous client waited for an event loop")
+    return ask
 
 
 class _Clients(ABC):
@@ -163,15 +143,13 @@ class _Clients(ABC):
     async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run work that waits for a disk."""
 
-    @both
-    async def request(
+    async def _request(
         self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> wire.Reply:
         """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
         return await self._reply(await self._aside(self._send, type_name, payload, request_id, timeout_seconds))
 
-    @both
-    async def chat(
+    async def _chat(
         self,
         content: str,
         *,
@@ -199,16 +177,14 @@ class _Clients(ABC):
         exchange = await self._aside(self._send, said.type_name, said, request_id, timeout_seconds)
         return result_of(await self._reply(exchange, on_line), said)
 
-    @both
-    async def answer(
+    async def _wait_again(
         self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
     ) -> ChatResult:
         """Wait again for the answer to a message that was sent before. Raises `NotFound` if it no longer exists."""
         exchange = await self._aside(self._said_before, request_id, timeout_seconds)
         return result_of(await self._reply(exchange, on_line), Chat)
 
-    @both
-    async def withdraw(self, request_id: str) -> bool:
+    async def _take_back(self, request_id: str) -> bool:
         """Take back a message if no agent has begun to answer it; return whether it was taken back.
 
         False: an agent is answering or has answered it (`answer` waits for that), or there is no such message.
@@ -304,6 +280,11 @@ class Client(_Clients, AwaitedMethods):
     never applied twice.
     """
 
+    request = _Clients._request
+    chat = _Clients._chat
+    answer = _Clients._wait_again
+    withdraw = _Clients._take_back
+
     async def call(
         self, request: Request[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> ResultT:
@@ -330,11 +311,16 @@ class SyncClient(_Clients, Methods):
     still be served. The same request with `request_id=error.request_id` is never applied twice.
     """
 
+    request = synced(_Clients._request)
+    chat = synced(_Clients._chat)
+    answer = synced(_Clients._wait_again)
+    withdraw = synced(_Clients._take_back)
+
     def call(
         self, request: Request[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> ResultT:
         """Send a request of `honeybadger_agent.wire` and return its result."""
-        return run_through(self._result(request, request_id, timeout_seconds))
+        return synced(_Clients._result)(self, request, request_id, timeout_seconds)
 
     __call__ = call
 
@@ -384,7 +370,8 @@ def _add_method(kind: type[Request[Any]]) -> None:
     ask.__name__, ask.__doc__ = kind.type_name, kind.__doc__
     signature, me = signature_of(kind), inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     ask.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
-    setattr(_Clients, kind.type_name, both(ask))
+    setattr(_Clients, kind.type_name, ask)
+    setattr(SyncClient, kind.type_name, synced(ask))
 
 
 for _kind in wire.REQUEST_TYPES.values():

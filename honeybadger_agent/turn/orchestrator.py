@@ -200,11 +200,10 @@ async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall,
     except ValueError as error:
         return ToolAnswer.refused(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
     try:
-        answer = await toolbox.run(call, key)
+        return await toolbox.run(call, key)
     except Exception as error:  # noqa: BLE001  a bug of one tool must not cost the turn; it is logged with its traceback
         _log.exception("tool %s failed at %s", call.name, key)
         return ToolAnswer.refused(call, f"internal: {call.name} failed with {type(error).__name__}; go on without it")
-    return answer if answer.call == call else replace(answer, call=call)
 
 
 def _estimate(*texts: str | Message) -> int:

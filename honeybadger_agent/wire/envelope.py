@@ -144,27 +144,26 @@ def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = Non
 
 
 def dump_error(request_id: str, refusal: Refusal) -> bytes:
-    error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
-    if refusal.field is not None:
-        error["field"] = refusal.field
-    if refusal.retry_after_seconds is not None:
-        error["retry_after_seconds"] = refusal.retry_after_seconds
+    told = {name: getattr(refusal, name) for name in ErrorBody.model_fields}
+    error = {name: value for name, value in told.items() if value is not None}
     head = {"v": PROTOCOL, "id": request_id, "ok": False, "error": error}
     return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def dump_request(
-    request_id: str, type_name: str, payload: Wire | Mapping[str, Any], *, session: str | None = None
-) -> bytes:
+def dump_request(request_id: str, type_name: str, payload: Wire | Mapping[str, Any], *, session: str) -> bytes:
     """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
 
     Raises TypeError if the payload is a mapping with a value that JSON cannot hold.
     """
-    head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
-    if session is not None:
-        head["session"] = session
-    head["payload"] = payload.model_dump(exclude_none=True) if isinstance(payload, Wire) else payload
-    return orjson.dumps(head)
+    return orjson.dumps(
+        {
+            "v": PROTOCOL,
+            "id": request_id,
+            "type": type_name,
+            "session": session or "main",
+            "payload": payload.model_dump(exclude_none=True) if isinstance(payload, Wire) else payload,
+        }
+    )
 
 
 def _ends_too_early(data: bytes, error_at: int) -> bool:
