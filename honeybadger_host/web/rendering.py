@@ -17,9 +17,8 @@ from honeybadger_agent.wording import count_of, in_words, shortened
 from honeybadger_host.handlers.entries.listing import MAX_BEGINNING
 from honeybadger_host.journal.reader import why_never_undone
 from honeybadger_host.ops.gist import WORDS, gist_of
-from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
-from honeybadger_host.web.markdown import markdown
+from honeybadger_host.web.markdown import markdown, numbered
 
 _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 FEW: Final = 5  # things of one kind on a page that lists several kinds
@@ -69,10 +68,7 @@ def problem(
 def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
     """Return text as HTML; characters that hide or reorder others are shown as numbers."""
     whole = str(text)
-    shown = escape(whole[:most])
-    if not HARMLESS.fullmatch(shown):
-        numbered = HIDDEN.sub(lambda hidden: f'<span class="hidden-character">U+{ord(hidden[0]):04X}</span>', shown)
-        shown = Markup(numbered)  # noqa: S704  all is escaped
+    shown = numbered(escape(whole[:most]))
     if len(whole) > most:
         shown += Markup(' <span class="muted">… and {} more</span>').format(count_of(len(whole) - most, "character"))
     return shown
@@ -85,7 +81,7 @@ def first_words(text: str) -> str:
 
 def shown_markdown(text: str) -> Markup:
     """Return Markdown as HTML; a long text is cut and says how much is missing."""
-    shown = markdown(text[:_MAX_TEXT_CHARACTERS], visible)
+    shown = markdown(text[:_MAX_TEXT_CHARACTERS])
     left = len(text) - _MAX_TEXT_CHARACTERS
     return (
         shown if left <= 0 else shown + Markup('<p class="muted">… and {} more</p>').format(count_of(left, "character"))
