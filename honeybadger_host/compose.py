@@ -248,7 +248,6 @@ def _put_together(
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer, memory.arrivals),
         counters=counters,
         senders=senders,
-        agents=agents,
         moved=moved,
         models=models,
         metrics=metrics,

@@ -281,7 +281,7 @@ def _name_missing_models(host: Host) -> None:
     """Log which models cannot answer, because the name or the library is missing."""
     models = host.settings.model
     wanted = {models.name, models.curation or models.name}
-    wanted |= {agent.model or models.name for agent in host.agents.current.values()}
+    wanted |= {agent.model or models.name for agent in host.memory.agents.current.values()}
     for name in sorted(wanted):
         if (missing := what_is_missing(name, models)) is not None:
             log.warning("model.missing", model=name, now_what=missing)
@@ -333,7 +333,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
 
 def _read_config(host: Host) -> None:
     """Read changed agents, and which groups moved."""
-    host.agents.refresh()
+    host.memory.agents.refresh()
     host.moved.refresh()
 
 

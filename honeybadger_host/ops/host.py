@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.group_folders import GroupFolders
@@ -61,7 +60,6 @@ class Host:
     pusher: Pusher
     counters: Counters
     senders: SenderList | None
-    agents: Agents
     moved: Moved
     models: Models
     metrics: Metrics | None

@@ -73,11 +73,10 @@ class Failing:
 
 async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
-    limiter = anyio.CapacityLimiter(1)
     failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
     compare_at = 0.0
     with failing.logged():
-        await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
+        await anyio.to_thread.run_sync(index.load_ahead)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
@@ -87,7 +86,7 @@ async def _index(host: Host) -> None:
             continue
         with failing.logged():
             # new folders are indexed here, so that no search waits for them
-            cost = await _swept(host, index.compare_all() if is_all else index.compare_told(), limiter)
+            cost = await _swept(host, index.compare_all() if is_all else index.compare_told())
             if is_all:
                 compare_at = begun + max(HOUSEKEEPING_SECONDS, rest_after(cost, has_events=host.has_events))
             count = index.waiting
@@ -95,17 +94,16 @@ async def _index(host: Host) -> None:
                 log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
-            await _swept(host, index.work(is_bulk=is_bulk), limiter)
+            await _swept(host, index.work(is_bulk=is_bulk))
             if count:
                 log.info("index.finished", files=count)
-                await anyio.to_thread.run_sync(index.load_ahead, limiter=limiter)
+                await anyio.to_thread.run_sync(index.load_ahead)
                 index.trim()
         await anyio.sleep(EDITS_SECONDS)
 
 
 async def _record_edits(host: Host) -> None:
     """Find people's edits of their files and record them as versions."""
-    limiter = anyio.CapacityLimiter(1)
     in_use, files = host.projections.in_use, host.changed_files
     all_at = changed_at = 0.0
     failing = Failing(host, "edits.failed")
@@ -115,17 +113,17 @@ async def _record_edits(host: Host) -> None:
             if now >= changed_at:
                 sweep = files.sweep() if now >= all_at else files.sweep_changed()
                 all_at = now + _RARE_SECONDS if now >= all_at else all_at
-                cost = await _swept(host, sweep, limiter)
+                cost = await _swept(host, sweep)
                 rest = max(SWEEP_CHANGED_SECONDS, rest_after(cost, has_events=host.has_events))
                 changed_at = time.monotonic() + rest
             async with host.forgetter.recording:
-                are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host, limiter)
+                are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host)
                 if are_marks_due:
                     await host.pipeline.writer.run(lambda: in_use.keep_marks(host.projections.written_seq))
         await anyio.sleep(EDITS_SECONDS)
 
 
-async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimiter) -> float:
+async def _swept(host: Host, sweep: Iterator[None]) -> float:
     """Take the steps of a sweep on a thread, while nobody searches; return their seconds of processor time."""
     cost = 0.0
 
@@ -134,21 +132,21 @@ async def _swept(host: Host, sweep: Iterator[None], limiter: anyio.CapacityLimit
         return measured(partial(next, sweep, _DONE))
 
     while True:
-        found, took = await anyio.to_thread.run_sync(step, limiter=limiter)
+        found, took = await anyio.to_thread.run_sync(step)
         cost += took
         if found is _DONE:
             return cost
         await anyio.lowlevel.checkpoint()
 
 
-async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
+async def _take_in_saves(host: Host) -> bool:
     """Merge people's saves of documents into the newest versions; return whether marks must be kept."""
     saves, in_use = host.projections.saves, host.projections.in_use
 
     def look() -> tuple[list[Found], bool]:
         return saves.look(), in_use.are_marks_due(host.projections.written_seq)
 
-    found, are_marks_due = await anyio.to_thread.run_sync(look, limiter=limiter)
+    found, are_marks_due = await anyio.to_thread.run_sync(look)
     await host.edited_entries.follow(found)
     if most := 2 * len(found) + saves.overtaken:
         edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
@@ -162,12 +160,11 @@ async def _take_in_saves(host: Host, limiter: anyio.CapacityLimiter) -> bool:
 
 async def _embed(host: Host) -> None:
     """Compute the vectors of indexed texts, a few at a time."""
-    limiter = anyio.CapacityLimiter(1)
     failing = Failing(host, "index.failed", file=INDEX_FILE)
     while True:
         with failing.logged():
             begun, count = time.monotonic(), host.memory.index.unembedded
-            while await anyio.to_thread.run_sync(host.memory.index.embed, limiter=limiter):
+            while await anyio.to_thread.run_sync(host.memory.index.embed):
                 await anyio.lowlevel.checkpoint()
             if count and not host.memory.index.unembedded:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
