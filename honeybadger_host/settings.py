@@ -46,7 +46,9 @@ class Ipc(Section):
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
     )
-    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which an uncollected reply is removed.")
+    reply_ttl_seconds: float = Field(
+        3600, ge=1, description="Seconds after which a reply nobody collected or an unfinished file in tmp/ is removed."
+    )
 
 
 class Limits(Section):

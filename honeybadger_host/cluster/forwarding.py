@@ -33,7 +33,7 @@ from honeybadger_agent.relay import (
 )
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.servers import Servers
+from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, identity_of
 from honeybadger_host.log import log
@@ -47,7 +47,6 @@ from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 # watched this long.
 _KEPT_SECONDS: Final = 10.0
 _NET_SECONDS: Final = 1.0
-_PAUSE_SECONDS: Final = 0.05  # between two looks into all folders, whatever happens
 # For a sender on another machine if `limits.requests_per_second` is not set: a fifteenth of what an owner serves.
 REQUESTS_PER_SECOND = 100.0
 
@@ -91,7 +90,7 @@ class Forwarding:
             self._carrier.woken.set()
             if self._watcher is not None:
                 self._watcher.ensure(dict.fromkeys(self._spool.folders, False))
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._has_new.wait(), _NET_SECONDS)
 

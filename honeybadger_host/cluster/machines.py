@@ -34,7 +34,8 @@ EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are as
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
 _SAID_SECONDS: Final = 60
 MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
-_MOVING_SECONDS = 60.0
+SETTLE_SECONDS = 60.0  # how long a command waits for other machines to do their part
+TURN_SECONDS: Final = 1.0  # the time in which a machine takes a lease that is free, or was given to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +174,19 @@ def move(servers: Servers, names: Names, owner: State, target: State) -> float:
     began = time.monotonic()
     if servers.ask(names.subject("move"), target.node.encode()) is None:
         raise StorageFailed(f"{owner.node} did not answer: nothing was moved, unless `cluster status` says so")
-    while time.monotonic() < began + _MOVING_SECONDS:
+    while time.monotonic() < began + SETTLE_SECONDS:
         data = servers.ask_all(names.subject("who"), until=lambda data: State.load(data).node == target.node)
         if any(state.node == target.node and state.serves for state in map(State.load, data)):
             return time.monotonic() - began
         time.sleep(PAUSE_SECONDS)
     raise HostError(
         f"{owner.node} was asked to hand the home over, and {target.node} does not serve it after "
-        f"{_MOVING_SECONDS:g} s: see `honeybadger-host cluster status`"
+        f"{SETTLE_SECONDS:g} s: see `honeybadger-host cluster status`"
     )
 
 
 PLACES: Final = "HB_PLACES"
 _PLACES_SUBJECT: Final = "hb.*.places"
-_TURN_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -243,7 +243,7 @@ def is_turn(servers: Servers, names: Names, node: str, lease: Watched) -> bool:
         return True  # it was given to this machine
     order, here = [one for one in preferred(servers, names) if one != machine_of(lease.last)], machine_of(node)
     before = order.index(here) if here in order else len(order)
-    return time.monotonic() >= lease.free_since + before * _TURN_SECONDS
+    return time.monotonic() >= lease.free_since + before * TURN_SECONDS
 
 
 def spread(homes: Sequence[Home]) -> dict[str, list[str]]:

@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding
 from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Committing, Log, Purged, read_place
-from honeybadger_host.cluster.machines import State, answer_for, is_turn, missing, present
+from honeybadger_host.cluster.machines import SETTLE_SECONDS, State, answer_for, is_turn, missing, present
 from honeybadger_host.cluster.records import (
     CLEAN,
     SCHEMA_HEADER,
@@ -55,9 +56,6 @@ if TYPE_CHECKING:  # needs an extra
 # bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
 LOOK_SECONDS = 10.0
-# `forget` waits this long for other machines, then names those that have not reported.
-SETTLE_SECONDS = 60.0
-_MAX_LEFT: Final = 100  # reported places of one machine
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -288,7 +286,7 @@ class Member:
                 writing.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (CLEAN, stream))
         except WorldFailed as error:
             left = [Residue(".", f"not looked through: {error}")]
-        self._clean, self._left = stream, [(one.file, one.form) for one in left[:_MAX_LEFT]]
+        self._clean, self._left = stream, [(one.file, one.form) for one in left[:MAX_NAMED]]
         log.info("cluster.forgot", home=self.names.identity, left=len(left))
 
     def _begin_with_snapshot(self, servers: Servers) -> None:
@@ -400,9 +398,7 @@ class Member:
             signal.signal(number, handler)
         if self._renewing is not None:
             self._renewing.close(self.following)
-        for servers in (self._asked, self._servers):
-            if servers is not None:
-                servers.close()
+        self._disconnect()
 
 
 def _finish(awaited: Future[None]) -> None:

@@ -23,6 +23,7 @@ from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, 
 from honeybadger_host.cluster.machines import (
     PLACES,
     REMEMBERED_SECONDS,
+    TURN_SECONDS,
     Home,
     all_homes,
     choose,
@@ -48,6 +49,7 @@ from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.files.safe_files import make_folders, replace
 from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import bring_forward, use_wal
@@ -55,7 +57,6 @@ from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ, SharedLog, co
 from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
 
-_AGAIN_SECONDS: Final = 1.0  # longer than a machine needs to take a lease that it was given
 START: Final = Position(0, "0" * 64)
 
 
@@ -240,7 +241,7 @@ def _ask_for(member: Member, settings: Cluster) -> None:
                 if owner not in (None, member.node):
                     member.following = owner or ""
                     servers.ask(member.names.subject("move"), member.node.encode())
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(TURN_SECONDS)
 
 
 def verify(home: Path, settings: Cluster) -> Position:
@@ -274,18 +275,12 @@ def make_key(path: Path) -> str:
 
     A seed that is there stays as it is. Raises HomeError if the file cannot be written, or holds something else.
     """
-    seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except FileExistsError:
-        return _public_half(path)
-    except OSError as error:
-        raise HomeError(f"cannot write {path}: {error.strerror}") from None
-    with open(fd, "wb") as file:
-        file.write(seed)
-        file.flush()
-        os.fsync(fd)
+    if not os.path.lexists(path):
+        try:
+            make_folders(path.parent)
+            replace(path, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER))
+        except OSError as error:
+            raise HomeError(f"cannot write {path}: {error.strerror}") from None
     return _public_half(path)
 
 

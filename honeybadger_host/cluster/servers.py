@@ -28,7 +28,6 @@ EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
 # Never use `Nats-Expected-Last-Msg-Id`: in 2.15.1 a wrong value stops a replicated stream for good.
 EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
-CONNECT_SECONDS: Final = 5.0
 FETCH_SECONDS: Final = 0.3
 PAUSE_SECONDS: Final = 0.1  # before something is tried or looked at again
 _NO_RESPONDERS: Final = "503"
@@ -63,7 +62,7 @@ class Servers:
         self._said = ""  # the last error of the connection
         self._work: list[Future[None]] = []
         try:
-            self._call(self._connect(), CONNECT_SECONDS)
+            self._call(self._connect())
         except BaseException as error:
             self.close()
             if isinstance(error, Unreachable) and _is_refusal(self._said):
@@ -106,7 +105,9 @@ class Servers:
         if not _is_refusal(self._said):  # a refusal is the cause, later errors follow from it
             self._said = said
 
-    def _call(self, asked: Coroutine[Any, Any, ResultT], seconds: float = 2 * ANSWER_SECONDS) -> ResultT:
+    def _call(self, asked: Coroutine[Any, Any, ResultT], rounds: int = 2) -> ResultT:
+        """Wait for the result of as many questions and answers."""
+        seconds = rounds * ANSWER_SECONDS
         bounded = asyncio.wait_for(asked, seconds)
         try:
             return asyncio.run_coroutine_threadsafe(bounded, self._loop).result(seconds + ANSWER_SECONDS)
@@ -143,7 +144,7 @@ class Servers:
         for work in self._work:
             self.cancel(work)
         with contextlib.suppress(Unreachable):
-            self._call(self.client.close(), 2)
+            self._call(self.client.close(), 1)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(3)
         if not self._thread.is_alive():
@@ -173,7 +174,7 @@ class Servers:
 
         Any replica answers, even one that does not have all messages yet.
         """
-        found = self._call(self._fetch(stream, after), 4 * ANSWER_SECONDS)
+        found = self._call(self._fetch(stream, after), 4)
         if not found:
             time.sleep(FETCH_SECONDS)
         return found
@@ -222,7 +223,7 @@ class Servers:
                 await subscription.unsubscribe()
             return found
 
-        return self._call(asked(), 4 * ANSWER_SECONDS)
+        return self._call(asked(), 4)
 
     # ----------------------------------------------------------------------------------------------------- streams
 
@@ -244,7 +245,7 @@ class Servers:
             allow_direct=True,
             first_seq=first or None,
         )
-        self._call(self._js.add_stream(config), CONNECT_SECONDS)
+        self._call(self._js.add_stream(config))
 
     def end_of(self, stream: str) -> tuple[int, int] | None:
         """Return the first and the last number of a stream, or None if there is no such stream."""

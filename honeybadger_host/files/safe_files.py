@@ -195,15 +195,6 @@ def open_folder(name: str | os.PathLike[str], *, within: int | None = None) -> i
     return os.open(name, _FOLDER, dir_fd=within)
 
 
-@contextlib.contextmanager
-def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
-    """Yield a descriptor of a folder in a folder, neither of them a link. Raises OSError."""
-    with closing_fd(open_folder(folder)) as parent:
-        fd = open_folder(name, within=parent)
-    with closing_fd(fd):
-        yield fd
-
-
 def identity_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Return device, inode and kind of what has a name now, following no link, or None if nothing has it.
 

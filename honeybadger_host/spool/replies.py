@@ -12,24 +12,22 @@ import math
 import os
 import stat
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
-from honeybadger_host.files.safe_files import closing_fd, inside, open_plain
+from honeybadger_host.files.safe_files import closing_fd, open_folder, open_plain
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
-from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
+from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox, OpenInbox
 from honeybadger_host.spool.spool import Spool
-
-TMP_KEPT_SECONDS: Final = 86_400.0  # age at which files in a sender's `tmp/` are removed: one day
 
 
 class ReplyRetention:
     """The replies in all inboxes. Any thread.
 
     Args:
-        ttl_seconds: age at which a reply is removed.
+        ttl_seconds: age at which a reply is removed, and a file in `tmp/` that its sender did not finish.
     """
 
     def __init__(self, spool: Spool, *, ttl_seconds: float) -> None:
@@ -46,28 +44,26 @@ class ReplyRetention:
         self._spool.discover()
         given_again = removed = 0
         for inbox in self._spool.senders_inboxes:
-            names = _torn_in(inbox)
-            opened = self._spool.open(inbox) if names else None
-            if opened is None:
+            if (opened := self._spool.open(inbox)) is None:
                 continue
-            with contextlib.closing(opened):
-                for name in names:
+            with contextlib.closing(opened), contextlib.suppress(OSError):
+                for name in _torn_in(opened):
                     stem = name.removesuffix(SUFFIX)
                     receipt = journal.receipts_of(inbox.group, inbox.sender, [stem]).get(stem)
-                    with contextlib.suppress(OSError):
-                        if receipt is not None:
+                    if receipt is None:
+                        opened.remove_reply(name)
+                        removed += 1
+                    else:
+                        with contextlib.suppress(OSError):
                             opened.reply(name, receipt[1])
                             given_again += 1
-                        else:
-                            os.unlink(name, dir_fd=opened.replies_fd)
-                            removed += 1
         if given_again or removed:
             log.warning("replies.mended", given_again=given_again, removed=removed)
 
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
         """Remove uncollected replies and unfinished temporary files; return how many were too old.
 
-        If a sender has more replies than its share, the oldest are removed, too. Asking again with the same request
+        If a sender has more of either than its share, the oldest are removed, too. Asking again with the same request
         returns the reply again.
 
         Args:
@@ -75,29 +71,24 @@ class ReplyRetention:
             now: by the wall clock.
         """
         count = 0
-        removes_temporary = was_watched_for(TMP_KEPT_SECONDS)
         seconds = self._ttl_seconds if was_watched_for(self._ttl_seconds) else math.inf
         for inbox in self._spool.senders_inboxes:
-            if removes_temporary:
-                count += _remove(inbox, TMP, now, TMP_KEPT_SECONDS, math.inf, math.inf)[0]
-            expired, trimmed = _remove(
-                inbox, REPLIES, now, seconds, rate_limits.KEPT_REPLIES, rate_limits.KEPT_REPLY_BYTES
-            )
-            count += expired
-            if trimmed:
+            for folder in (TMP, REPLIES):
+                expired, trimmed = _remove(inbox, folder, now, seconds)
+                count += expired
                 self.trimmed += trimmed
-                log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=trimmed)
+                if trimmed:
+                    log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=trimmed)
         return count
 
 
-def _torn_in(inbox: Inbox) -> list[str]:
+def _torn_in(opened: OpenInbox) -> list[str]:
     """Return the names of torn replies in an inbox."""
     names: list[str] = []
-    with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd:
-        for file in _lying(fd, inbox.path):
-            is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
-            if is_reply and not _has_end(fd, file.name, file.bytes):
-                names.append(file.name)
+    for file in _lying(opened.replies_fd, opened.inbox.path):
+        is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
+        if is_reply and not _has_end(opened.replies_fd, file.name, file.bytes):
+            names.append(file.name)
     return names
 
 
@@ -140,23 +131,25 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
     return found
 
 
-def _remove(inbox: Inbox, name: str, now: float, seconds: float, most: float, most_bytes: float) -> tuple[int, int]:
+def _remove(inbox: Inbox, name: str, now: float, seconds: float) -> tuple[int, int]:
     """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
     A file from the future gets the present time: the clock was set back, and the age of the file is unknown.
 
-    Args:
-        most, most_bytes: files that may stay, and their bytes.
     Returns: how many were removed as too old, and how many as too many.
     """
     expired = trimmed = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), inside(inbox.path, name) as fd:
+    with (
+        contextlib.suppress(OSError),
+        closing_fd(open_folder(inbox.path)) as parent,
+        closing_fd(open_folder(name, within=parent)) as fd,
+    ):
         for file in sorted(_lying(fd, inbox.path), reverse=True):
             is_old = file.changed_ns < (now - seconds) * 1e9
             if not is_old:
                 kept += 1
                 kept_bytes += file.bytes
-            is_too_many = kept > most or kept_bytes > most_bytes
+            is_too_many = kept > rate_limits.KEPT_REPLIES or kept_bytes > rate_limits.KEPT_REPLY_BYTES
             with contextlib.suppress(OSError):  # its sender took it
                 if is_old or is_too_many:
                     os.unlink(file.name, dir_fd=fd)

@@ -37,7 +37,7 @@ def test_a_server_with_keys_lets_in_matching_seeds_only(tmp_path: Path, monkeypa
         broken.write_bytes(b"no key")
         with closing(real.reached(lambda: Servers([server.url], str(right)))) as servers:
             assert real.reached(lambda: servers.end_of("HB_x")) is None
-        monkeypatch.setattr(connecting, "CONNECT_SECONDS", 2.0)
+        monkeypatch.setattr(connecting, "ANSWER_SECONDS", 1.0)
         for credentials in ("", wrong):
             see_refused(SettingsError, "cluster.credentials", [server.url], credentials)
         for credentials in (broken, tmp_path / "missing"):
@@ -55,7 +55,7 @@ def test_a_server_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(connecting, "ANSWER_SECONDS", 0.5)
     key, certificate = real.certificate_in(tmp_path)
     files = f'tls {{{{ cert_file: "{certificate}", key_file: "{key}", handshake_first: true }}}}'
     with real.one(tmp_path, "tls", real.ALONE + files) as server:
@@ -71,7 +71,7 @@ def test_tls_certificates_are_checked_and_endings_stay_private(tmp_path: Path, m
 
 
 def test_a_plain_text_server_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr(connecting, "ANSWER_SECONDS", 1.0)
     make_key(tmp_path / "seed")
     proxy = real.Proxy([])
     proxy.is_lying.set()
