@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.files.safe_files import identity_of, make_file
 from honeybadger_host.journal.edits import ADOPTED, ADOPTED_KINDS, LOOKED_AT, Looked, write_looked
@@ -53,7 +54,6 @@ ResultT = TypeVar("ResultT")
 # Request ids of imported entries begin with it. Their receipts are never pruned.
 IMPORTED_REQUEST: Final = "imported-"
 LONG_WAL: Final = 4096  # pages, 16 MiB
-_MAX_ROWS_TOLD: Final = 20
 
 
 @dataclass(slots=True)
@@ -377,7 +377,7 @@ class Journal:
     def _tell_damaged(self, rows: Sequence[str]) -> None:
         self.damaged = rows
         if rows:
-            shown = rows[:_MAX_ROWS_TOLD]
+            shown = rows[:MAX_NAMED]
             log.error("journal.damaged", file=self.path, rows=shown, count=len(rows), now_what=DAMAGED_NOW_WHAT)
 
     def pushed(self) -> dict[str, dict[str, int]]:

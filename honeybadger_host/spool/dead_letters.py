@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
+from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
     make_folders,
@@ -137,7 +137,7 @@ class DeadLetters:
                 reason["left_out"] = f"{left_out} of {size} bytes"
             if secrets:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
-        said = _dumped(reason)
+        said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace(reason_path, said, is_durable=False)
         self.take(len(said), len(data or b""))
 
@@ -190,10 +190,6 @@ def _letters_in(folder: Path) -> list[_Letter]:
     return sorted(found.values(), reverse=True)
 
 
-def _dumped(reason: dict[str, str]) -> bytes:
-    return orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
 def _on_disk(size: int) -> int:
     return -(-max(size, 1) // _BLOCK) * _BLOCK
 
@@ -241,23 +237,16 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
             "file was not read or was somebody else's, only its beginning was kept, or its name is no id)"
         )
     folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
-    # A request that fails again becomes a letter of the same name at once, so this one goes first. Under another name
-    # it stays until the request is there.
-    aside = DeadLetter(letter.path.with_name(f"{new_id()}{_REASON}"), letter.reason, letter.data)
     try:
         box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
         with contextlib.closing(open_box(box)) as opened:
-            replace(aside.bytes_path, letter.data)
-            replace(aside.path, _dumped(letter.reason))
-            drop_dead(letter)
             owner = os.fstat(opened.requests_fd).st_uid
             if owner != os.geteuid():
-                os.chown(aside.bytes_path, owner, -1)
-            os.rename(aside.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
+                os.chown(letter.bytes_path, owner, -1)
+            os.rename(letter.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
     except (BadName, OSError) as error:
-        kept = f"; it is {aside.name} now" if aside.path.exists() else ""
-        raise HostError(f"cannot put {letter.name} back: {error}{kept}") from None
-    drop_dead(aside)
+        raise HostError(f"cannot put {letter.name} back: {error}") from None
+    drop_dead(letter)  # if the request has failed again by now, its letter has another name
 
 
 def drop_dead(letter: DeadLetter) -> None:

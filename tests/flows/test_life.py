@@ -288,7 +288,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
     assert "is back" in cli_text("dead", "retry", "main/stranger/two", home=home)
     assert_refused(stranger.reply("two"), "invalid")  # it is what it was
     assert "is gone" in cli_text("dead", "drop", "main/stranger/one", home=home)
-    wait_for(lambda: sorted(os.listdir(stranger.dead)) == ["two.json", "two.reason.json"])
+    wait_for(lambda: len([name for name in os.listdir(stranger.dead) if name.startswith("two.")]) == 2)
     for command in ("show", "retry", "drop"):
         assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
 
