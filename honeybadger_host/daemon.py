@@ -252,7 +252,7 @@ class _Hints:
     def __call__(self, folder: str, name: str) -> None:
         """Pass on one event. The watcher's thread."""
         host = self._host
-        is_known = not folder or host.spool.is_listed(folder)
+        is_known = not folder or folder in host.spool.inboxes
         if not folder:
             host.memory.files.kept.clear()
         if is_known:

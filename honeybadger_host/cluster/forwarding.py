@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
 
 import orjson
 from nats.aio.msg import Msg
@@ -32,10 +31,10 @@ from honeybadger_agent.relay import (
     Key,
 )
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.cluster.log import Names
-from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
+from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Names
+from honeybadger_host.cluster.servers import NET_SECONDS, PAUSE_SECONDS, Servers
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, identity_of
+from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, identity_of, read_incoming
 from honeybadger_host.log import log
 from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox, OpenInbox, open_box
 from honeybadger_host.spool.rate_limits import BURST_SECONDS, Buckets
@@ -43,10 +42,6 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
-# A reply is kept this long, to be sent again: its first copy may have been lost. A request that nobody repeats is
-# watched this long.
-_KEPT_SECONDS: Final = 10.0
-_NET_SECONDS: Final = 1.0
 # For a sender on another machine if `limits.requests_per_second` is not set: a fifteenth of what an owner serves.
 REQUESTS_PER_SECOND = 100.0
 
@@ -60,7 +55,7 @@ class Forwarding:
     def __init__(self, home: Path, servers: Servers, names: Names, *, watches: bool) -> None:
         self._servers, self._asking = servers, names.subject("ask")
         self._spool = Spool(home / "data" / "ipc", senders=None)
-        self._carrier = Carrier(servers.client, self._look, _NET_SECONDS)
+        self._carrier = Carrier(servers.client, self._look, NET_SECONDS)
         self._taken: dict[Key, tuple[Inbox, str]] = {}
         self._has_new = asyncio.Event()  # set when there may be a new inbox
         self._watcher = Watcher(self._hint) if HAS_INOTIFY and watches else None
@@ -77,7 +72,7 @@ class Forwarding:
 
     def _hint(self, folder: str, _: str) -> None:
         """Look into a folder. The watcher's thread."""
-        if self._spool.is_listed(folder):
+        if folder in self._spool.inboxes:
             self._spool.mark(folder)
             self._servers.soon(self._carrier.woken.set)
         else:
@@ -92,7 +87,7 @@ class Forwarding:
                 self._watcher.ensure(dict.fromkeys(self._spool.folders, False))
             await asyncio.sleep(PAUSE_SECONDS)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._has_new.wait(), _NET_SECONDS)
+                await asyncio.wait_for(self._has_new.wait(), NET_SECONDS)
 
     def _look(self) -> Iterator[_Lying]:
         now = time.monotonic()
@@ -234,21 +229,24 @@ class Answering:
             taken.task = asyncio.create_task(self._answer(inbox, key, taken))
 
     async def _answer(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:
-        """Send the reply to the last asker, unless nobody has asked for `_KEPT_SECONDS`."""
+        """Send the reply to the last asker, unless nobody has asked for `UNCLEAR_SECONDS`.
+
+        It is kept as long, to be sent again: its first copy may have been lost.
+        """
         name, pause, kept = f"{key[2]}{SUFFIX}", 0.002, 0.0
         try:
             while identity_of(f"{inbox.path}/{REPLIES}/{name}") is None:
-                if time.monotonic() > taken.asked_at + _KEPT_SECONDS:
+                if time.monotonic() > taken.asked_at + UNCLEAR_SECONDS:
                     return  # nobody waits for the reply; the request is served all the same
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.3, 0.1)
             with contextlib.closing(open_box(inbox)) as opened:
-                reply = opened.read_reply(name, MOST_BYTES)
+                reply = read_incoming(opened.replies_fd, name, MOST_BYTES).data
             if len(reply) > MOST_BYTES:
                 why = f"the reply has over {MOST_BYTES} bytes, which do not go to another machine: ask for less"
                 reply = wire.dump_error(key[2], Refusal("too_large", why))
             await self._servers.client.publish(taken.reply_to, reply)
-            kept = _KEPT_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated
+            kept = UNCLEAR_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated
         except (OSError, Changing) as error:
             log.debug("cluster.not_answered", group=key[0], sender=key[1], id=key[2], error=str(error))
         finally:

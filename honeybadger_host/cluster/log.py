@@ -43,6 +43,7 @@ from honeybadger_host.cluster.servers import (
     EXPECTED_HEADER,
     EXPECTED_OF_SUBJECT_HEADER,
     EXPECTED_SUBJECT_HEADER,
+    NET_SECONDS,
     PAUSE_SECONDS,
     Servers,
     Unreachable,
@@ -59,7 +60,6 @@ UNCLEAR_SECONDS = 15.0
 # shows an old end, and has not noticed yet that it is not the leader any more.
 LOST_SECONDS = 30.0
 ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
-_LOOK_SECONDS: Final = 1.0
 
 
 class NotOurs(Exception):
@@ -174,7 +174,7 @@ class Log:
 
     def read(self) -> list[Record]:
         """Return the next records, oldest first; none yet: an empty list. Raises Unreachable, Purged, JournalError."""
-        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+        if time.monotonic() - self._looked_at >= NET_SECONDS:
             self._looked_at = time.monotonic()
             self._end()
         records: list[Record] = []
@@ -227,7 +227,7 @@ class Log:
         last = self.servers.message(self.names.stream, seq=self.last) if self.last else None
         self._behind = last.subject if last else ""
         try:
-            self._append(orjson.dumps(node), epoch=0)
+            self._append(orjson.dumps(node))
         except NotOurs:
             return False
         self.epoch = self.last
@@ -244,7 +244,7 @@ class Log:
             if self.failed:
                 raise StorageFailed(self.failed)
             try:
-                return self._append(data, epoch=self.epoch, is_last=is_last)
+                return self._append(data, is_last=is_last)
             except NotOurs as error:
                 raise self.fail(f"another machine owns this home now ({error}): this one follows it") from None
             except Unreachable as error:
@@ -260,7 +260,7 @@ class Log:
             self._lost(why)
         return StorageFailed(self.failed)
 
-    def _append(self, data: bytes, *, epoch: int, is_last: bool = False) -> Position:
+    def _append(self, data: bytes, *, is_last: bool = False) -> Position:
         parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
         last, names = self.last, self.names
         following = last + len(parts) + 1 if is_last else 0
@@ -271,7 +271,7 @@ class Log:
         for number, part in enumerate(parts, 1):
             headers = {
                 EXPECTED_HEADER: str(last),
-                EPOCH_HEADER: str(epoch),
+                EPOCH_HEADER: str(self.epoch),
                 SCHEMA_HEADER: str(SCHEMA_VERSION),
                 CHAIN_HEADER: behind.chain,
                 PART_HEADER: f"{number}/{len(parts)}",

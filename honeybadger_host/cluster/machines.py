@@ -29,10 +29,10 @@ from honeybadger_host.cluster.records import unique_part
 from honeybadger_host.cluster.servers import PAUSE_SECONDS, Servers
 from honeybadger_host.errors import HostError, NotFound, StorageFailed
 from honeybadger_host.log import log
+from honeybadger_host.ops.maintenance import HOUSEKEEPING_SECONDS
 
 EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
 REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
-_SAID_SECONDS: Final = 60
 MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
 SETTLE_SECONDS = 60.0  # how long a command waits for other machines to do their part
 TURN_SECONDS: Final = 1.0  # the time in which a machine takes a lease that is free, or was given to it
@@ -104,7 +104,7 @@ async def answer_for(
             await servers.client.jetstream().publish(subject, node.encode())
         except (nats.errors.Error, OSError) as error:
             log.debug("cluster.name_not_kept", error=str(error))
-        await asyncio.sleep(_SAID_SECONDS)
+        await asyncio.sleep(HOUSEKEEPING_SECONDS)
 
 
 def present(servers: Servers, names: Names) -> list[State]:

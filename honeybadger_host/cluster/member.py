@@ -43,6 +43,7 @@ from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, connec
 from honeybadger_host.log import log
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import FOLLOWS
+from honeybadger_host.ops.maintenance import HOUSEKEEPING_SECONDS
 from honeybadger_host.ops.residue import Residue
 from honeybadger_host.ops.status import STATUS_SECONDS
 from honeybadger_host.settings import Settings
@@ -55,7 +56,6 @@ if TYPE_CHECKING:  # needs an extra
 # The owner publishes a snapshot, and removes the log before it, when the log's bytes exceed this share of the journal's
 # bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
-LOOK_SECONDS = 10.0
 _UNKNOWN: Final = "nobody knows whom: the servers do not answer"
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -354,7 +354,7 @@ class Member:
                 self._shorten(servers)
             except Exception as error:  # noqa: BLE001  a long log stops nobody
                 log.warning("cluster.not_trimmed", error=str(error), now_what="it is tried again")
-            self.stopping.wait(LOOK_SECONDS)
+            self.stopping.wait(HOUSEKEEPING_SECONDS)
 
     def _shorten(self, servers: Servers) -> None:
         """Publish a snapshot if one is needed, and remove the log before it. Raises Unreachable, HostError."""

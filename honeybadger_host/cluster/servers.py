@@ -31,6 +31,7 @@ MIN_VERSION = (2, 12)
 FETCH_SECONDS: Final = 0.3
 PAUSE_SECONDS: Final = 0.1  # before something is tried or looked at again
 _NO_RESPONDERS: Final = "503"
+NET_SECONDS: Final = 1.0  # between two looks at everything, also at what no message and no event has told
 _OTHERS_SECONDS: Final = 1.0  # between two answers to one question
 _FETCHED_AT_ONCE: Final = 256
 # One server answers with the first code, three with the second: the number is taken by another's message, or by our own

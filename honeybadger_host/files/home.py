@@ -24,7 +24,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, JournalError, StorageFailed, may_clear
-from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, try_lock
+from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, read_all, try_lock
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -262,7 +262,6 @@ def single_files_of(group: str) -> dict[str, str]:
 
 
 MOVED_FOLDER: Final = "config/moved"
-_MAX_BYTES: Final = 1000  # of a file that are read: what it says goes into each refusal
 
 
 class Moved:
@@ -287,5 +286,5 @@ class Moved:
 
     def _read(self, name: str) -> str:
         with opened_plain(self._folder / name) as opened:
-            data = b"" if opened is None else os.read(opened[0], _MAX_BYTES)
+            data = b"" if opened is None else read_all(*opened)
         return " ".join(data.decode("utf-8", "replace").split()) or f"{MOVED_FOLDER}/{name} does not say where"

@@ -31,6 +31,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
 FILE_MODE: Final = 0o600
+_KINDS: Final = {"l": "a link", "d": "a folder", "p": "a FIFO", "s": "a socket", "b": "a device", "c": "a device"}
 
 
 class Signature(NamedTuple):
@@ -81,17 +82,7 @@ class Incoming(NamedTuple):
 
 def kind_of(mode: int) -> str:
     """Return the ordinary name of this kind of file."""
-    for test, name in (
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISCHR, "a device"),
-    ):
-        if test(mode):
-            return name
-    return "a regular file"
+    return _KINDS.get(stat.filemode(mode)[0], "a regular file")
 
 
 @contextlib.contextmanager

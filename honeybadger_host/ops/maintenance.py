@@ -26,7 +26,8 @@ from honeybadger_host.search.index import INDEX_FILE
 
 CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
 EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index, and for texts to embed
-# Between two looks for expired replies, receipts and entries of working memory, and two comparisons with the index.
+# Between two looks for what is over, such as replies, receipts and the past of the log, and two comparisons with the
+# index.
 HOUSEKEEPING_SECONDS = 60.0
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
 SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries

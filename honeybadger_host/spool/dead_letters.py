@@ -33,7 +33,6 @@ from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed
-_BLOCK: Final = 4096  # bytes that even a tiny file takes on most file systems
 _KEPT: Final = 0.9  # share of the limit that is left after a removal, so that not every new letter causes one
 _REASON: Final = ".reason.json"
 # Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
@@ -82,7 +81,7 @@ class DeadLetters:
 
     Args:
         dead: the folder `data/dead`.
-        max_bytes: limit of all letters on disk, counted in blocks of 4 KiB.
+        max_bytes: limit of the space that all letters take on the disk.
         keeps_secrets: credentials are not redacted.
     """
 
@@ -130,6 +129,7 @@ class DeadLetters:
             reason["box"] = inbox.folder
         if data is not None:
             replace(path, data, is_durable=False)
+            self.take(path)
             reason["bytes"] = str(len(data))
             if owner is not None:
                 reason["owner"] = f"uid {owner}"
@@ -139,13 +139,13 @@ class DeadLetters:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
         said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace(reason_path, said, is_durable=False)
-        self.take(len(said), len(data or b""))
+        self.take(reason_path)
 
-    def take(self, *sizes: int) -> None:
-        """Count files that were just written, and remove letters above the limit."""
+    def take(self, path: Path) -> None:
+        """Count a file that was just written, and remove letters above the limit."""
         with self._lock:
             if self._taken is not None:
-                self._taken += sum(map(_on_disk, sizes))
+                self._taken += _on_disk(os.stat(path))
             if self._taken is None or self._taken > self._max_bytes:
                 self._taken = self._make_room()
 
@@ -186,12 +186,12 @@ def _letters_in(folder: Path) -> list[_Letter]:
                 stem = entry.name.removesuffix(_REASON).removesuffix(".json")
                 before = found.get(stem, _Letter(status.st_mtime_ns, stem, 0))
                 oldest = min(before.changed_ns, status.st_mtime_ns)
-                found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status.st_size))
+                found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status))
     return sorted(found.values(), reverse=True)
 
 
-def _on_disk(size: int) -> int:
-    return -(-max(size, 1) // _BLOCK) * _BLOCK
+def _on_disk(status: os.stat_result) -> int:
+    return status.st_blocks * 512  # POSIX counts in this unit
 
 
 def _stems_of(shown: str, data: bytes | None) -> tuple[str, str]:

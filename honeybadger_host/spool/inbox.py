@@ -129,15 +129,10 @@ class OpenInbox:
     def open_stream(self, stem: str) -> int:
         """Return a descriptor of a new `replies/<stem>.stream`; a file of that name is removed. Raises OSError."""
         name = f"{stem}{STREAM}"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self.replies_fd)
+        self.remove_reply(name)
         fd = open_new(name, within=self.replies_fd)
         _give(fd, self.inbox.uid)
         return fd
-
-    def read_reply(self, name: str, max_bytes: int) -> bytes:
-        """Return a reply, up to a byte more than `max_bytes`; see `files.read_incoming`."""
-        return read_incoming(self.replies_fd, name, max_bytes).data
 
     def remove_reply(self, name: str) -> None:
         """Remove a reply, or the stream of a turn; if that fails, the expiry of replies removes it later."""

@@ -46,7 +46,7 @@ class Spool:
         self._agents = agents
         # Called with a folder before it is listed: the watcher reports the next arrival again.
         self.listen: Callable[[str], None] = lambda folder: None
-        # `requests/` and `turns/` of all senders, by their paths. Replaced, never changed.
+        # `requests/` and `turns/` of all senders, by their paths. Replaced, never changed: for any thread.
         self.inboxes: Mapping[str, Inbox] = {}
         self._marked: set[str] = set()
         self._is_everywhere = True
@@ -81,10 +81,6 @@ class Spool:
     def folders(self) -> list[str]:
         """The folders that are listed: `data/ipc`, its groups, and the `requests/` and `turns/` of all senders."""
         return [*self._listings, *self.inboxes]
-
-    def is_listed(self, folder: str) -> bool:
-        """Return whether a folder is the `requests/` or `turns/` of a sender. Any thread."""
-        return folder in self.inboxes
 
     @property
     def has_unfinished(self) -> bool:

@@ -44,7 +44,7 @@ def told(tmp_path: Path, servers: Servers, drone: Path) -> Iterator[Story]:
     for machine in cluster.machines:
         machine.host.env["SSL_CERT_FILE"] = os.environ["SSL_CERT_FILE"]
         if TRIMS:
-            machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.1, "cluster.member.LOOK_SECONDS": 0.5}
+            machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.1, "cluster.member.HOUSEKEEPING_SECONDS": 0.5}
     made = Story(cluster, proxies, SEED, drone)
     yield made
     for thread in made.workers:

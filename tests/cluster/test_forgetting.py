@@ -205,7 +205,7 @@ def die_forgetting(cluster: Cluster, secret: str, point: str, survivor: str) -> 
 @pytest.mark.timeout(600)
 def test_a_killed_forgetting_owner_is_succeeded_by_another(told: Cluster) -> None:
     a = told.machines[0]
-    a.host.settings |= {"cluster.member.LOOK_SECONDS": 600.0}
+    a.host.settings |= {"cluster.member.HOUSEKEEPING_SECONDS": 600.0}
     for secret, end in zip(SECRETS, ENDS, strict=True):
         told.settle()
         a.command("move", "a")

@@ -207,7 +207,7 @@ def test_verify_detects_a_journal_off_the_log(noted: Machines) -> None:
 def test_a_long_absent_machine_begins_with_a_snapshot(pair: Cluster) -> None:
     a, b = pair.machines
     for machine in (a, b):
-        machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.LOOK_SECONDS": 0.2}
+        machine.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.HOUSEKEEPING_SECONDS": 0.2}
     a.own()
     a.box.make()
     for number in range(40):
@@ -256,7 +256,7 @@ def test_a_machine_ahead_of_the_log_keeps_its_past(
     shutil.copytree(tmp_path / "older", server.store)
     server.start()
     if is_trimmed:
-        b.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.LOOK_SECONDS": 0.2}
+        b.host.settings |= {"cluster.member.TRIM_SHARE": 0.03, "cluster.member.HOUSEKEEPING_SECONDS": 0.2}
     b.own()
     b.box.make()
     number = 0
