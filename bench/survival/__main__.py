@@ -18,7 +18,6 @@ from bench.survival.models import KINDS, answer
 from bench.survival.world import BEGIN, PER_LANGUAGE, SAYS, conversation, corrections
 from honeybadger_host.curation.asking import WrongAnswer, read_answer
 from honeybadger_host.curation.consolidation import Consolidated, Material, operations_of
-from honeybadger_host.curation.consolidation import without_model as by_rules
 from honeybadger_host.curation.gates import Known, applies_itself, check
 from honeybadger_host.curation.proposal import Proposal, numbered
 from honeybadger_host.curation.said import uncopied
@@ -73,7 +72,9 @@ def _consolidate(kind: str, language: str, chosen: random.Random, outcome: Outco
     material = Material("main", turns, [], [], notes, is_person)
     changed = {4 * n + 1: f"N{n + 1}" for n in range(PER_LANGUAGE)}
     text = answer(kind, turns, {number: notes[name].text for number, name in material.given.items()}, changed, chosen)
-    operations = by_rules(material)  # while a model hangs or answers wrongly, they are written by the next pass
+    operations = operations_of(
+        Consolidated(history=()), material, "", prose=False
+    )  # while a model hangs or answers wrongly, they are written by the next pass
     if text is not None:
         try:
             said = read_answer(text, Consolidated)

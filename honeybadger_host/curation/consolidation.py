@@ -90,7 +90,7 @@ class Consolidations:
             raise
         del self._wrong[group, session]
         self.done += 1
-        return has_more and (made is None or made.counts["applied"] > 0)
+        return has_more and (made is None or counts_of(made.operations)["applied"] > 0)
 
     def _plan(self, group: str, session: str, at_once: bool) -> tuple[Material, bool] | None:
         """Return the turns to consolidate and whether there are more, or None if there are none. Raises WorldFailed."""
@@ -137,11 +137,10 @@ class Consolidations:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
         self._uses.give_way()
         group, session = question.group, material.session
-        if answer is None:
-            operations = without_model(material)
-        else:
-            said = read_answer(answer.text, Consolidated)
-            operations = operations_of(said, material, answer.model, prose=self._uses.prose)
+        said, model = Consolidated(history=()), ""  # chooses nothing: the newest turns of people are taken
+        if answer is not None:
+            said, model = read_answer(answer.text, Consolidated), answer.model
+        operations = operations_of(said, material, model, prose=self._uses.prose)
         earlier = self._earlier(group, session)
         before = [each for proposal in earlier for each in proposal.operations]
         prose = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
@@ -280,11 +279,6 @@ def operations_of(answer: Consolidated, material: Material, model: str, *, prose
         *_minutes("write_summary", answer.summary, answer.conversation_summary, material, known, model, prose),
         *_facts(answer, material, model),
     ]
-
-
-def without_model(material: Material) -> list[Operation]:
-    """Return a history and a summary of the newest turns of people for which there is room, in their order."""
-    return operations_of(Consolidated(history=()), material, "", prose=False)
 
 
 def _minutes(

@@ -26,7 +26,6 @@ from honeybadger_host.curation.passes import (
     BEGINNING,
     MAX_TOKENS,
     MAX_TOKENS_MORE,
-    Made,
     PassDependencies,
     Snapshot,
     newest_turns,
@@ -127,7 +126,7 @@ def _newest(signatures: Iterable[Signature | None]) -> datetime | None:
 class Dreamt(NamedTuple):
     """The proposals of a dream, the numbers of entries and notes looked at and left out, and a summary for people."""
 
-    proposals: Sequence[Made]
+    proposals: Sequence[Proposal]
     looked_at: int
     left_out: int
     told: str
@@ -164,7 +163,7 @@ class Dreams:
         done = [each for each in made if each is not None]
         return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told, is_trial))
 
-    async def _tidy(self, snapshot: Snapshot, said: Turns, is_trial: bool) -> Made | None:
+    async def _tidy(self, snapshot: Snapshot, said: Turns, is_trial: bool) -> Proposal | None:
         """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
         uses, group = self._uses, snapshot.group
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
@@ -191,7 +190,7 @@ class Dreams:
         turns = map(as_turn, read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
-    async def _infer(self, snapshot: Snapshot, turns: Turns, is_trial: bool) -> Made | None:
+    async def _infer(self, snapshot: Snapshot, turns: Turns, is_trial: bool) -> Proposal | None:
         """Make the second pass; None if nothing was said since the last one."""
         uses, group = self._uses, snapshot.group
         mark = uses.watermarks.of(inferred_file(group))
@@ -216,11 +215,10 @@ class Dreams:
         return await uses.make(question, propose, until=newest, is_trial=is_trial)
 
 
-def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
+def _told_of(made: Sequence[Proposal], more: str, is_trial: bool) -> str:
     lines = []
-    for proposal, counts in made:
-        states = (counts or counts_of(proposal.operations)).items()
-        done = ", ".join(f"{count} {state}" for state, count in states if count)
+    for proposal in made:
+        done = ", ".join(f"{count} {state}" for state, count in counts_of(proposal.operations).items() if count)
         lines.append(f"{proposal.kind} {proposal.id} by {proposal.by}: {done}")
     trial = ["a trial: nothing was changed"] if is_trial and lines else []
     return "\n".join([*(lines or ["there is nothing to do"]), *trial, *([more] if more else [])])

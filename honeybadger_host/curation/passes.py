@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import anyio.to_thread
 import orjson
@@ -26,7 +26,7 @@ from honeybadger_agent.wire import STORE, Wire
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer
 from honeybadger_host.curation.gates import Known, applies_itself, check
-from honeybadger_host.curation.proposal import COUNTED, Operation, Proposal, Tokens, numbered
+from honeybadger_host.curation.proposal import Operation, Proposal, Tokens, counts_of, numbered, parse_proposal
 from honeybadger_host.curation.proposal_files import proposal_file, readable, unsettled
 from honeybadger_host.curation.said import Turns
 from honeybadger_host.errors import WorldFailed
@@ -114,8 +114,8 @@ class PassDependencies:
         *,
         until: datetime | None = None,
         is_trial: bool = False,
-    ) -> Made | None:
-        """Ask a model and write the proposal of its answer; return it, or None if nothing is proposed.
+    ) -> Proposal | None:
+        """Ask a model and write the proposal of its answer; return it as written, or None if nothing is proposed.
 
         Args:
             question: without a text no model is asked. Its name is a prefix; it gets the name of the group's
@@ -138,22 +138,17 @@ class PassDependencies:
             raise WrongAnswer(str(error)) from None
         if proposal is None or is_trial:
             await self._forget(question)
-        if proposal is None:
-            return None
-        counts = {} if is_trial else await self._write(question, proposal, until or proposal.made_at)
-        if not proposal.operations:
-            return None
-        if not is_trial:
-            _log(proposal, counts)
-        return Made(proposal, counts)
+        elif (proposal := await self._write(question, proposal, until or proposal.made_at)).operations:
+            _log(proposal)
+        return proposal if proposal is not None and proposal.operations else None
 
     async def _forget(self, question: Question) -> None:
         """Forget the answer to a question, which is wrong or useless."""
         if self.asker is not None:
             await self.asker.forget(question)
 
-    async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:
-        """Apply the operations that need no person, and keep the proposal; return state -> number of operations.
+    async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Proposal:
+        """Apply the operations that need no person, and keep the proposal; return it with their new states.
 
         Raises WorldFailed if another change came first, or the disk is full; nothing was changed.
         """
@@ -164,7 +159,8 @@ class PassDependencies:
         reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(applying.decide, applying.prepare)))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
-        return {state: reply["result"][state] for state in COUNTED}
+        data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))
+        return proposal if data is None else parse_proposal(data)  # None: it has no operations
 
     def proposed(
         self,
@@ -193,20 +189,13 @@ class PassDependencies:
         return unsettled(check(made, known), earlier)
 
 
-class Made(NamedTuple):
-    """The proposal of a pass, and state -> number of operations; empty for a trial."""
-
-    proposal: Proposal
-    counts: Mapping[str, int]
-
-
 def taken(turns: Iterable[Turn]) -> int:
     """Return how many of the first turns one pass takes: at least one, else as many as `MAX_TOKENS` allows."""
     totals = accumulate(turn.line_tokens for turn in turns)
     return max(1, sum(total <= MAX_TOKENS for total in totals))
 
 
-def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
+def _log(proposal: Proposal) -> None:
     first, last = proposal.first_turn or 0, proposal.last_turn or 0
     span = {"session": proposal.session, "turns": last + 1 - first, "up_to": last} if proposal.session else {}
     log.info(
@@ -216,7 +205,7 @@ def _log(proposal: Proposal, counts: Mapping[str, int]) -> None:
         **span,
         by=proposal.by,
         proposal=proposal_file(proposal.group, proposal.id),
-        **counts,
+        **counts_of(proposal.operations),
         tokens=proposal.tokens.input + proposal.tokens.output,
     )
 

@@ -135,8 +135,7 @@ async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream
     except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
         raise Refusal("unavailable", f"{error}; nothing was changed") from None
     shown = [
-        {**await anyio.to_thread.run_sync(_shown, deps.home, deps.entry_files, proposal, is_trial), **counts}
-        for proposal, counts in dreamt.proposals
+        await anyio.to_thread.run_sync(_shown, deps.home, deps.entry_files, proposal) for proposal in dreamt.proposals
     ]
     counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
     result = {"proposals": shown, **counts, "told": dreamt.told}
@@ -145,10 +144,8 @@ async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream
     return result
 
 
-def _shown(home: Path, entries: EntryFiles, proposal: Proposal, is_trial: bool = True) -> dict[str, Any]:
-    """Return a proposal with its operations and their sources' texts; unless it is a trial, as its file is now."""
-    if not is_trial and (data := read_whole(home / proposal_file(proposal.group, proposal.id))) is not None:
-        proposal = _parsed(data, proposal.group, proposal.id)
+def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:
+    """Return a proposal with its operations and their sources' texts."""
     operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
     return {**_row(proposal), "operations": operations, "before": _texts(home, entries, proposal)}
 

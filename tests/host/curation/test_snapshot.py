@@ -80,7 +80,7 @@ def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> 
 
     dreamt = anyio.run(trial)
     assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
-    ((proposal, _),) = dreamt.proposals
+    (proposal,) = dreamt.proposals
     assert len(proposal.operations[0].sources) > 90
 
 
