@@ -58,7 +58,7 @@ def asked_of(
     type_name: str,
     payload: Mapping[str, Any],
     *,
-    session: str | None = None,
+    session: str = "main",
 ) -> Mapping[str, Any]:
     """Return the host's answer to the operator; if none runs, start one for this request.
 
@@ -74,7 +74,7 @@ def asked_of(
     return reply_to(folder, group, request, session=session).result or {}
 
 
-def reply_to(folder: Path, group: str, request: Request[Any], *, session: str | None = None) -> Reply:
+def reply_to(folder: Path, group: str, request: Request[Any], *, session: str = "main") -> Reply:
     """Return the host's reply to the operator; if none runs, start one for this request.
 
     Raises NotFound, HostError, BadParameter if it is a refusal.

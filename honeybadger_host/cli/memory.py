@@ -80,7 +80,7 @@ def search(
     since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21.")] = None,
     until: Annotated[str | None, typer.Option(help="Likewise; a date includes its whole day.")] = None,
     scope: Annotated[str, typer.Option(help="entries, turns, notes or all.")] = "all",
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many at most.")] = 8,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 8,
     archived: Annotated[bool, typer.Option("--archived", help="Only what was merged, replaced or retired.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print what each hit earned from what.")] = False,
     as_json: AsJson = False,

@@ -5,7 +5,7 @@ Among them are texts that were derived from those records: by consolidation, com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +44,11 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     rows: list[int] = []
     said: list[str] = []
     documents: dict[str, bytes] = {}
+    written: list[bytes] = []
     conversations = Conversations()
     for row in _rows(journal, group):
+        if row.kind == "proposal":
+            written.append(row.data)
         if wanted.sender is not None:
             conversations.add(row, wanted.sender)
             if row.kind == "session":  # it has words of others, too
@@ -62,15 +65,11 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     if wanted.id is not None and wanted.id.isdigit() and (edit := read_change(journal, int(wanted.id))) is not None:
         hunks = edit_of(edit).hunks if edit.group == group and is_edit(edit) else ()
         said += (line.decode("utf-8", "replace") for hunk in hunks or () for line in hunk.added)
-    if wanted.sender is not None:
-        said += derived_of_sender(home, journal, group, conversations)
-    if wanted.session is not None:
-        said += learnt_in(home, journal, group, wanted.session)
+    proposals = [*readable(home, group, lambda name, at: True), *_read_proposals(written)]
+    said += _derived(home, group, wanted, conversations, proposals)
     for row in _noted_in_chat(journal, group, wanted, conversations):
         rows.append(row.seq)
         said += _said_by(row)
-    if wanted.id is not None:
-        said += taken_from(home, journal, group, wanted.id)
     said = [text for text in dict.fromkeys(said) if text.strip()]
     parts = [text for text in said if len(folded(text)) >= MIN_CHARACTERS]
     parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _MIN_PER_LINE)
@@ -181,31 +180,42 @@ class Conversations:
         else:
             self.others.setdefault(session, {})[turn.number] = turn.content
 
-    def is_anothers(self, session: str, line: str) -> bool:
-        """Return whether a line repeats a turn of another sender in the session, with or without its name."""
-        said = folded(line.partition(": ")[2] or line)
-        return len(said) >= MIN_CHARACTERS and any(
-            said in folded(text) for text in self.others.get(session, {}).values()
-        )
+    def without_others(self, session: str, text: str) -> Iterator[str]:
+        """Yield the lines of a text that repeat no turn of another sender in the session, with or without its name."""
+        others = [folded(other) for other in self.others.get(session, {}).values()]
+        for line in text.split("\n"):
+            said = folded(line.partition(": ")[2] or line)
+            if len(said) < MIN_CHARACTERS or not any(said in other for other in others):
+                yield line
 
 
-def derived_of_sender(home: Path, journal: Path, group: str, conversations: Conversations) -> Iterator[str]:
-    """Yield the texts that compaction and consolidation made from a sender's turns.
+def _derived(
+    home: Path, group: str, wanted: Forget, conversations: Conversations, proposals: Sequence[Proposal]
+) -> Iterator[str]:
+    """Yield the texts that compaction, consolidation and enrichment made from what is forgotten.
 
     Lines that repeat other people's turns are left out. A rewording of several people's turns is yielded whole.
     """
-    summary = _text_of(home, f"groups/{group}/{SUMMARY}")
-    for session, turns in conversations.said.items():
-        made = (part_of(summary, session) or "").split("\n")
-        yield from (line for line in made if not conversations.is_anothers(session, line))
+    summary = (read_whole(home / f"groups/{group}/{SUMMARY}") or b"").decode("utf-8", "replace")
+    for session in conversations.said if wanted.session is None else (wanted.session,):
+        yield from conversations.without_others(session, part_of(summary, session) or "")
+    for turns in conversations.said.values():
         yield from (line_of(turn.role, turn.content) for turn in turns.values())
-    for proposal in _proposals(home, journal, group):
-        session = proposal.session or ""
-        covered = range(proposal.first_turn or 0, (proposal.last_turn or -1) + 1)
+    for proposal in proposals:
         for operation in proposal.operations:
-            places = [each.place for each in operation.evidence] or [(session, number) for number in covered]
-            if any(number in conversations.said.get(of, ()) for of, number in places):
-                yield from (line for line in _lines_of(operation) if not conversations.is_anothers(session, line))
+            if _comes_from(proposal, operation, wanted, conversations):
+                yield from conversations.without_others(proposal.session or "", operation.result or "")
+
+
+def _comes_from(proposal: Proposal, operation: Operation, wanted: Forget, conversations: Conversations) -> bool:
+    """Return whether a model or the rules made an operation from what is forgotten."""
+    if wanted.session is not None:
+        return proposal.session == wanted.session
+    if wanted.id is not None:
+        return operation.state == "applied" and proposal.id == enrichment_of(wanted.id)
+    covered = range(proposal.first_turn or 0, (proposal.last_turn or -1) + 1)
+    places = [each.place for each in operation.evidence] or [(proposal.session or "", number) for number in covered]
+    return any(number in conversations.said.get(session, ()) for session, number in places)
 
 
 def put_into_document(before: bytes, after: bytes) -> list[str]:
@@ -235,38 +245,8 @@ def _leaves(value: object) -> Iterator[str]:
         yield value
 
 
-def learnt_in(home: Path, journal: Path, group: str, session: str) -> Iterator[str]:
-    """Yield the texts that consolidation made from a session: in summary.md and in proposals."""
-    yield from (part_of(_text_of(home, f"groups/{group}/{SUMMARY}"), session) or "").split("\n")
-    for proposal in _proposals(home, journal, group):
-        if proposal.session == session:
-            for operation in proposal.operations:
-                yield from _lines_of(operation)
-
-
-def taken_from(home: Path, journal: Path, group: str, entry: str) -> Iterator[str]:
-    """Yield the facts of an entry from which enrichment made entries."""
-    for proposal in _proposals(home, journal, group):
-        for operation in proposal.operations if proposal.id == enrichment_of(entry) else ():
-            if operation.state == "applied":
-                yield from _lines_of(operation)
-
-
-def _lines_of(operation: Operation) -> Sequence[str]:
-    return (operation.result or "").split("\n")
-
-
-def _proposals(home: Path, journal: Path, group: str) -> Iterator[Proposal]:
-    """Yield the proposals of a group as the files have them, and as the host wrote them.
-
-    A person may have broken or removed a file.
-    """
-    yield from readable(home, group, lambda name, at: True)
-    for row in _rows(journal, group):
-        if row.kind == "proposal":
-            with suppress(ValueError):  # of another version
-                yield parse_proposal(row.data)
-
-
-def _text_of(home: Path, file: str) -> str:
-    return (read_whole(home / file) or b"").decode("utf-8", "replace")
+def _read_proposals(written: Iterable[bytes]) -> Iterator[Proposal]:
+    """Yield proposals as the host wrote them: a person may have broken or removed the file."""
+    for data in written:
+        with suppress(ValueError):  # of another version
+            yield parse_proposal(data)

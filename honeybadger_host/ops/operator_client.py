@@ -26,7 +26,7 @@ def ask(
     request: Request[Any],
     *,
     serve: Callable[[Path], None],
-    session: str | None = None,
+    session: str = "main",
 ) -> Reply:
     """Return the reply to a request of the operator: of the running host, or of `serve` if no host runs.
 

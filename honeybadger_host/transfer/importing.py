@@ -256,7 +256,7 @@ class Import:
             self.done.added[batch.kind] += len(batch.where)
             return
         payload = _without_empty(**{batch.kind: batch.records, "by": self._by})
-        data = dump_request(request_id, "import_records", payload, session=batch.session)
+        data = dump_request(request_id, "import_records", payload, session=batch.session or "main")
         try:
             self._mailbox.publish(request_id, data, is_durable=False)
         except OSError as error:
