@@ -336,10 +336,8 @@ def _curator_of(
         whole_files=memory.whole_files,
         entry_files=memory.entry_files,
         memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
-        history_budget_tokens=settings.history.budget_tokens,
-        mode=settings.curation.apply,
+        settings=settings,
         give_way=memory.index.give_way,
-        prose=settings.curation.prose,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
     enrichment = Enrichment(uses, asker) if has_model and settings.curation.enrichment else None

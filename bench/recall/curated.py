@@ -33,6 +33,7 @@ from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.curation.asking import Asker, Budgets
 from honeybadger_host.curation.dreams import Dreams
+from honeybadger_host.curation.proposal import counts_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
@@ -135,7 +136,7 @@ async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.R
         tasks.start_soon(host.pipeline.run)
         for number in range(passes):
             dreamt = await dreams.make(groups[number % len(groups)])
-            applied += sum(counts["applied"] for _, counts in dreamt.proposals)
+            applied += sum(counts_of(each.operations)["applied"] for each in dreamt.proposals)
         tasks.cancel_scope.cancel()
     return applied
 

@@ -76,7 +76,7 @@ class Consolidations:
             return False
         material, has_more = plan
         system = read_directive(self._uses.files, "consolidation")
-        if self._uses.prose:
+        if self._uses.settings.curation.prose:
             system += f"\n\n{read_directive(self._uses.files, 'prose')}"
         text = request_text(material)
         if self._wrong[group, session] >= ATTEMPTS:
@@ -107,12 +107,12 @@ class Consolidations:
         now = due[: taken(due)]
         if again is not None:
             due = now = [turn for turn in known if again[0] <= turn.number <= again[1]]
-        is_long = 0 < uses.history_budget_tokens < sum(turn.line_tokens for turn in turns)
+        is_long = 0 < uses.settings.history.budget_tokens < sum(turn.line_tokens for turn in turns)
         is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
         if not due or not is_due:
             return None
         earlier = self._earlier(group, session)
-        if uses.mode == "review" and any(counts_of(each.operations)["waiting"] for each in earlier):
+        if uses.settings.curation.apply == "review" and any(counts_of(each.operations)["waiting"] for each in earlier):
             return None
         is_forgotten = uses.forgotten_in(group)
         known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
@@ -140,7 +140,7 @@ class Consolidations:
         said, model = Consolidated(history=()), ""  # chooses nothing: the newest turns of people are taken
         if answer is not None:
             said, model = read_answer(answer.text, Consolidated), answer.model
-        operations = operations_of(said, material, model, prose=self._uses.prose)
+        operations = operations_of(said, material, model, prose=self._uses.settings.curation.prose)
         earlier = self._earlier(group, session)
         before = [each for proposal in earlier for each in proposal.operations]
         prose = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}

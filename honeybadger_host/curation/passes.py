@@ -43,7 +43,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.search.sources import sources
-from honeybadger_host.settings import CurationMode
+from honeybadger_host.settings import Settings
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
@@ -71,9 +71,7 @@ class PassDependencies:
         waiting_groups: the groups in which no job begins unless a person asks: a turn runs, or it went to another home.
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
-        history_budget_tokens: limit of the replayed turns in a context; 0: no limit.
         give_way: waits while somebody searches, see `Index.give_way`.
-        prose: see `settings.Curation`.
     """
 
     home: Path
@@ -88,10 +86,8 @@ class PassDependencies:
     whole_files: WholeFiles
     entry_files: EntryFiles
     memory_window: int
-    history_budget_tokens: int
-    mode: CurationMode
+    settings: Settings
     give_way: Callable[[], None]
-    prose: bool = False
 
     def forgotten_in(self, group: str) -> Callable[[str], bool]:
         """Return a test whether a text repeats something that was forgotten in a group."""
@@ -152,7 +148,7 @@ class PassDependencies:
 
         Raises WorldFailed if another change came first, or the disk is full; nothing was changed.
         """
-        applies = partial(applies_itself, policy=self.mode)
+        applies = partial(applies_itself, policy=self.settings.curation.apply)
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"

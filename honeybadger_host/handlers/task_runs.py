@@ -35,7 +35,7 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
 
     async def begin(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
         if await anyio.to_thread.run_sync(read_whole, memory.home / file) != run.data:
-            raise TaskChanged
+            raise TaskChanged("conflict", "the task was changed before it began")
         turn = begun(runtime, asked, under_way, MOST_TURNS)
         await turn.run()
 

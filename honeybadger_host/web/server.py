@@ -14,7 +14,6 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import orjson
 import uvicorn
@@ -52,18 +51,17 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
         stack.callback((home / LINK_FILE).unlink, missing_ok=True)
         port = None if isinstance(where, Path) else int(listening.getsockname()[1])
         base = f"unix:{where}" if port is None else f"http://127.0.0.1:{port}"
-        tokens: list[str] = []
 
         def renewed(token: str) -> None:
-            tokens[:] = [token]
-            link = {"link": _link(base, token), "pid": os.getpid(), "may_write": may_write}
+            link = {"link": f"{base}/enter?token={token}", "pid": os.getpid(), "may_write": may_write}
             replace(home / LINK_FILE, orjson.dumps(link), mode=0o600, is_durable=False)
 
         app = build(Home(home, may_write, WaitingProposals(home)), port, renewed)
-        told(_link(base, tokens[0]))
+        link = orjson.loads((home / LINK_FILE).read_bytes())["link"]
+        told(link)
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
         if opens and port is not None:
-            threading.Thread(target=webbrowser.open, args=[_link(base, tokens[0])], daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -118,10 +116,6 @@ def _remove_stale(path: Path) -> None:
         if other.connect_ex(str(path)) != errno.ECONNREFUSED:
             raise HostError(f"somebody listens on {path}: choose another --socket")
     path.unlink(missing_ok=True)
-
-
-def _link(base: str, token: str) -> str:
-    return f"{base}/enter?token={quote(token)}"
 
 
 def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool, opens: bool) -> None:

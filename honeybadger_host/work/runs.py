@@ -35,9 +35,6 @@ def run_in(request: str) -> tuple[str, datetime] | None:
 class TaskChanged(Refusal):
     """The file of a task was changed or removed before its run began: the run is decided again."""
 
-    def __init__(self) -> None:
-        super().__init__("conflict", "the task was changed before it began")
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -371,14 +371,12 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = self.handler_of(run)
-            reply = await self.turn(asked, "run_task", handler)
+            reply = await self.turn(asked, "run_task", self.handler_of(run))
             if reply is None:
                 return
             said = orjson.loads(reply)
             if not said["ok"]:
-                self._try_later(key, run, said["error"]["message"])
-                return
+                raise WorldFailed(said["error"]["message"])
             self._tries.pop(key, None)
             self._begun.pop(key, None)
             return

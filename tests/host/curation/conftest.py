@@ -14,6 +14,7 @@ from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
+from honeybadger_host.settings import Settings
 
 
 @pytest.fixture
@@ -35,7 +36,6 @@ def uses(home: Path) -> PassDependencies:
         whole_files=whole_files,
         entry_files=EntryFiles(home),
         memory_window=50,
-        history_budget_tokens=0,
-        mode="copied",
+        settings=Settings(),
         give_way=lambda: None,
     )
