@@ -179,13 +179,13 @@ class Lives(RuleBasedStateMachine):
         editor = self.editors[who]
         if editor.buffer is None or (self.is_saved and not self._looked()):
             return
+        self._replace_at_the_same_place(editor.buffer, editor.typed)
         if how == "slowly":
             with self.world.path.open("wb", buffering=0) as file:
                 file.write(editor.buffer[: len(editor.buffer) // 2])
                 os.utime(file.fileno(), (self.now(), self.now()))
                 self.world.look()
                 file.write(editor.buffer[len(editor.buffer) // 2 :])
-        self._replace_at_the_same_place(editor.buffer, editor.typed)
         laid_out = LAYOUTS.get(how, bytes)(editor.buffer)
         self.world.save(laid_out, in_place=how != "rename")
         self.is_saved = True
