@@ -195,6 +195,8 @@ async def _end_when_moved(member: Member, stopping: anyio.Event) -> None:
 
 
 def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, member: Member | None) -> None:
+    with contextlib.suppress(WorldFailed):  # the next search says why
+        host.memory.index.load_ahead()
     tasks.start_soon(host.forgetter.finish)
     tasks.start_soon(host.pipeline.run)
     tasks.start_soon(_sweep, host, watcher, hints)

@@ -76,8 +76,6 @@ async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
     failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
     compare_at = 0.0
-    with failing.logged():
-        await anyio.to_thread.run_sync(index.load_ahead)
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
