@@ -150,7 +150,9 @@ def dump_error(request_id: str, refusal: Refusal) -> bytes:
     return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def dump_request(request_id: str, type_name: str, payload: Wire | Mapping[str, Any], *, session: str) -> bytes:
+def dump_request(
+    request_id: str, type_name: str, payload: Wire | Mapping[str, Any], *, session: str | None = None
+) -> bytes:
     """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
 
     Raises TypeError if the payload is a mapping with a value that JSON cannot hold.
