@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-MAX_CONTEXT_CHARACTERS = 9_500  # Claude Code shows its model a preview of more than 10,000
-MAX_QUERY_CHARACTERS = 2_000  # of a prompt, for which memories are recalled
+# Of a context, as Claude Code shows its model a preview of more than 10,000; and of a prompt that memories fit.
+MAX_CONTEXT_CHARACTERS = 9_500
 MAX_REQUEST_BYTES = 200_000  # a host takes 262,144
 MAX_TURNS = 200  # turns of one request, as the protocol allows
 ANSWER_SECONDS = 1.5  # how long the host may take: a person waits for the prompt
@@ -310,7 +310,11 @@ def recalled(box: Box, session: str, prompt: str, shown: int) -> str:
     """
     if not prompt.strip():
         return ""
-    asked = {"parts": ["recalled"], "message": prompt[:MAX_QUERY_CHARACTERS], "most_turns": min(max(shown, 1), 10_000)}
+    asked = {
+        "parts": ["recalled"],
+        "message": prompt[:MAX_CONTEXT_CHARACTERS],
+        "most_turns": min(max(shown, 1), 10_000),
+    }
     found = box.ask("get_context", session, {**asked, "max_characters": MAX_CONTEXT_CHARACTERS - 200})
     is_about_it = any(one.get("state") == "new" for one in found.get("recalled", []))
     return below(f"Recalled from the memory of the group {box.group}", found) if is_about_it else ""

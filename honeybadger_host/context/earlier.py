@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, Refusal
-from honeybadger_host.context.maker import Made, Question, result_of
+from honeybadger_host.context.maker import Question, result_of
 from honeybadger_host.context.parts import Loaded, in_order, parts_of_files
 from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
@@ -80,7 +80,7 @@ class EarlierContexts:
         head = f"Group: {group}\n" if question.parts is None else ""
         context = build_context(head, parts, len(parts), None, budget_tokens=budget_tokens)
         seq = min(moment.seq, MAX_NUMBER)
-        return result_of(Made(context, Recalled()), seq) | _moment_members(seq, moment.at, None)
+        return result_of(context, Recalled(), seq) | _moment_members(seq, moment.at, None)
 
     def _file(self, file: str, seq: int) -> Loaded:
         """Return a file as it was right after a change."""

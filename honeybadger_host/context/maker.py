@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,7 +28,7 @@ from honeybadger_host.context.parts import (
     working_part,
 )
 from honeybadger_host.context.recall import ContextRecall, Recalled
-from honeybadger_host.context.text import WITHOUT_END, Context, Part, build_context
+from honeybadger_host.context.text import Context, Part, build_context
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import SUMMARY
 from honeybadger_host.log import log
@@ -63,14 +64,6 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A context, and the recollections in it."""
-
-    context: Context
-    recalled: Recalled
-
-
-@dataclass(frozen=True, slots=True)
 class ContextMaker:
     """Makes contexts of a home's memory."""
 
@@ -82,8 +75,10 @@ class ContextMaker:
     recaller: ContextRecall
     watermarks: Watermarks
 
-    def make(self, question: Question, agent: Agent | None, specialists: Sequence[Agent], now: datetime) -> Made:
-        """Return the context of an agent, or of nobody in particular. Raises WorldFailed.
+    def make(
+        self, question: Question, agent: Agent | None, specialists: Sequence[Agent], now: datetime
+    ) -> tuple[Context, Recalled]:
+        """Return the context of an agent, or of nobody in particular, and the recollections in it. Raises WorldFailed.
 
         Args:
             specialists: the agents that it can give tasks to.
@@ -107,7 +102,7 @@ class ContextMaker:
         if "conversation" not in names:
             recalled = recalled.without_conversation()
         budget, source = question.budget_tokens, turns_file(group, session)
-        most = settings.recall.budget_tokens or WITHOUT_END
+        most = settings.recall.budget_tokens or sys.maxsize
         if budget and {*names} != {"recalled"}:
             most = min(most, budget // 2)
         older = Older(len(said) - len(turns), self._why_older(after, turns))
@@ -140,7 +135,7 @@ class ContextMaker:
             turns=len(window),
             history_tokens=sum(part.text_tokens for part in context.titled(CONVERSATION)),
         )
-        return Made(context, recalled)
+        return context, recalled
 
     def _identity(self, agent: Agent | None) -> list[GroupText | FileProblem]:
         """Return an agent's own text and its existing files."""
@@ -211,9 +206,8 @@ class ContextMaker:
             return problem
 
 
-def result_of(made: Made, seq: int) -> dict[str, Any]:
+def result_of(context: Context, recalled: Recalled, seq: int) -> dict[str, Any]:
     """Return a `ContextResult` without messages."""
-    context = made.context
     missing = {id_ for part in context.titled(RECALLED) for id_ in part.missing}
     begun = _begun(context.stable)
     whole = begun.copy()
@@ -229,7 +223,7 @@ def result_of(made: Made, seq: int) -> dict[str, Any]:
         "tokens": context.tokens,
         "budget_tokens": context.budget_tokens,
         "is_over_budget": context.is_over_budget,
-        "recalled": made.recalled.rows(missing),
+        "recalled": recalled.rows(missing),
     }
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
@@ -17,7 +18,7 @@ from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_agent.wording import count_of
 from honeybadger_host.agents import Agent
 from honeybadger_host.context.recollections import Recollection, fit
-from honeybadger_host.context.text import NO_ROOM, WITHOUT_END, Part
+from honeybadger_host.context.text import NO_ROOM, Part
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import AGENTS_FOLDER, GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE
 from honeybadger_host.files.home import SUMMARY as SUMMARY_FILE
@@ -181,7 +182,7 @@ def _summary(source: str, loaded: Loaded) -> Part:
 # -------------------------------------------------------------------------------------------------------------- recall
 
 
-def recalled_part(group: str, recalled: Sequence[Recollection], why_none: str | None, most: int = WITHOUT_END) -> Part:
+def recalled_part(group: str, recalled: Sequence[Recollection], why_none: str | None, most: int = sys.maxsize) -> Part:
     """Return recalled lines that no other part has: whole lines, the most important first."""
     part = Part(RECALLED, f"groups/{group}/memory", heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
     if not recalled:
@@ -290,7 +291,7 @@ def conversation_part(source: str, turns: Sequence[Turn], older: Older, budget_t
         budget_tokens: their limit within the budget of the context; 0 means no separate limit.
         why_none: why there are no turns.
     """
-    most = budget_tokens or WITHOUT_END
+    most = budget_tokens or sys.maxsize
     part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
     if not turns:
         return part

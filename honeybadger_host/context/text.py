@@ -6,6 +6,7 @@ row in the explanation.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +18,6 @@ from honeybadger_host.memory.markdown.budget import divide
 from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, tokens_of
 
 _FOR_MESSAGE: Final = 16  # a 16th of the budget is reserved for the message, whatever its length
-WITHOUT_END: Final = 1 << 40
 NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
@@ -47,7 +47,7 @@ class Part(NamedTuple):
     why: str | None = None
     heading: str | None = None
     weight: float = 0.0
-    most: int = WITHOUT_END
+    most: int = sys.maxsize
     tokens: int | None = None
     fit: Callable[[int], Part] | None = None
     settle: Callable[[int, str], Part] | None = None

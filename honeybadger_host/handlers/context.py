@@ -42,12 +42,12 @@ def get_context(
         return EarlierContexts(deps.journal.path, deps.ledger).answer(question, payload.as_of, name, now)
     for _ in range(_MAX_ATTEMPTS):
         seq = deps.written_seq()
-        made = maker.make(question, agent, deps.agents.specialists_of(name or ""), now)
+        made, recalled = maker.make(question, agent, deps.agents.specialists_of(name or ""), now)
         if not deps.journal.has_changed((group, GLOBAL_GROUP), seq):
             break
-    result = result_of(made, seq)
+    result = result_of(made, recalled, seq)
     at = round(now.timestamp() * 1000)
-    served = Served(group, asked.session, asked.sender, at, result, made.recalled.injection)
+    served = Served(group, asked.session, asked.sender, at, result, recalled.injection)
     messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
     return Answer({**result, "messages": messages}, None if is_preview else served)
 

@@ -1,5 +1,6 @@
 """The whole context: its order, its budget, and the explanation of every part (HB5, HB6)."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from honeybadger_host.context.parts import (
     working_part,
 )
 from honeybadger_host.context.recollections import Recollection, State, fit
-from honeybadger_host.context.text import WITHOUT_END, Context, build_context
+from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine
@@ -86,7 +87,7 @@ def built(
         | dict(given.global_files)
         | {"groups/main/CLAUDE.md": given.persona, "groups/main/MEMORY.md": given.memory}
     )
-    most = recall_budget_tokens or WITHOUT_END
+    most = recall_budget_tokens or sys.maxsize
     why_none = None if given.recalled else "nothing in long-term memory matches the message"
     most = min(most, budget_tokens // 2) if budget_tokens else most
     nothing = "nothing was said in this session"
