@@ -1,7 +1,8 @@
 """Standard input and output of the MCP server: every request gets an answer, even one that cannot be parsed.
 
 The library's own reader drops a line that it cannot parse, so that a client waits for its answer for ever. Lone
-surrogates, control characters, bytes that are not UTF-8, huge numbers and deep nesting are enough for that.
+surrogates, control characters, bytes that are not UTF-8, huge numbers and deep nesting are enough for that. So it
+reads the lines that are left here.
 """
 
 from __future__ import annotations
@@ -14,47 +15,30 @@ from typing import Any
 
 import anyio
 import orjson
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 
-async def _no_lines() -> AsyncIterator[str]:
-    """Yield nothing: the library reads this in place of standard input."""
-    for line in list[str]():
-        yield line
-
-
 @asynccontextmanager
-async def standard_streams() -> AsyncIterator[tuple[MemoryObjectReceiveStream[Any], Any]]:
+async def standard_streams() -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of incoming and outgoing messages, for `Server.run`."""
-    lines = anyio.wrap_file(sys.stdin.buffer)
-    to_server, received = anyio.create_memory_object_stream[Any](0)
-    async with (
-        to_server,
-        received,
-        stdio_server(stdin=_no_lines()) as (unused, sent),  # type: ignore[arg-type]
-        unused,
-        anyio.create_task_group() as reading,
-    ):
-        reading.start_soon(_read, lines, to_server, sent)
+
+    async def readable() -> AsyncIterator[str]:
+        async for line in anyio.wrap_file(sys.stdin.buffer):
+            message = read(line)
+            if isinstance(message, str):
+                yield message
+            elif message is not None:
+                await sent.send(SessionMessage(message))
+
+    async with stdio_server(stdin=readable()) as (received, sent):  # type: ignore[arg-type]
         yield received, sent
 
 
-async def _read(lines: anyio.AsyncFile[bytes], to_server: MemoryObjectSendStream[Any], sent: Any) -> None:
-    async with to_server:
-        async for line in lines:
-            message = message_of(line)
-            if isinstance(message, types.JSONRPCError):
-                await sent.send(SessionMessage(message))
-            elif message is not None:
-                await to_server.send(SessionMessage(message))
-
-
-def message_of(line: bytes) -> types.JSONRPCMessage | None:
-    """Return the message on a line, or the error that answers it, or None if there is nothing to answer."""
+def read(line: bytes) -> str | types.JSONRPCError | None:
+    """Return the message on a line for the library, or the error that answers it; None: nothing is answered."""
     text = line.decode("utf-8-sig", "surrogateescape").strip()  # what is not UTF-8 is refused as a surrogate
     if not text:
         return None
@@ -64,23 +48,21 @@ def message_of(line: bytes) -> types.JSONRPCMessage | None:
         return _refusal(types.PARSE_ERROR, f"not JSON: {error}", None)
     if not isinstance(value, dict):
         return _refusal(types.INVALID_REQUEST, "a message is one JSON object; there are no batches", None)
-    request_id = value.get("id")
+    if "method" not in value or "id" not in value:  # a reply or a notification, which is never answered
+        return json.dumps(value)
+    request_id = value["id"]
     if type(request_id) not in (int, str) or not _is_sendable(request_id):
-        request_id = None
+        return _refusal(types.INVALID_REQUEST, "not a request: id must be a string or an integer", None)
+    if not _is_sendable(value):
+        what = "text with lone surrogates, numbers over 64 bits, or more than 250 levels"
+        return _refusal(types.INVALID_REQUEST, f"not a request: it has {what}", request_id)
     try:
-        message: types.JSONRPCMessage = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
+        types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError as error:
-        if "method" not in value or "id" not in value:
-            return None  # a reply, or a notification: neither is ever answered
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"][1:])
         return _refusal(types.INVALID_REQUEST, f"not a request: {where}: {first['msg']}", request_id)
-    if isinstance(message, types.JSONRPCNotification) and "id" in value:
-        return _refusal(types.INVALID_REQUEST, "not a request: id must be a string or an integer", None)
-    if isinstance(message, types.JSONRPCRequest) and not _is_sendable(value):
-        what = "text with lone surrogates, numbers over 64 bits, or more than 250 levels"
-        return _refusal(types.INVALID_REQUEST, f"not a request: it has {what}", request_id)
-    return message
+    return json.dumps(value)
 
 
 def _is_sendable(value: object) -> bool:
