@@ -39,14 +39,13 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
     above = home_above(Path.cwd())
     if above is not None:
         return prefer_served(above)
-    file = default_file()
-    default = default_home()
-    if default is None or _mark_of(default) is None:
-        said = "names no folder" if default is None else f"names {default}, which is not one"
-        known = said if file is not None and file.is_file() else "is not there"
+    default = usable_default()
+    if default is None:
+        gone = default_home()
+        says = "names none" if gone is None else f"names {gone}, which is not one"
         raise NoHome(
             f"no Honeybadger home was found: neither --home nor {HOME_VARIABLE} names one, {Path.cwd()} is not one "
-            f"and not in one, and {file or 'the file of your default home'} {known}. {_advice(None)}"
+            f"and not in one, and {default_file() or 'the file of your default home'} {says}. {_advice(None)}"
         )
     return default
 

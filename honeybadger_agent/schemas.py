@@ -39,13 +39,6 @@ def schemas() -> Mapping[str, bytes]:
     return {name: _dump({"$schema": DIALECT, **model.model_json_schema()}) for name, model in sorted(models.items())}
 
 
-def write_schemas(folder: Path) -> None:
-    """Write the present schemas into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in schemas().items():
-        (folder / name).write_bytes(data)
-
-
 def _dump(schema: Mapping[str, Any]) -> bytes:
     return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
@@ -148,19 +141,14 @@ def _source(annotation: Any) -> str:
 def main(arguments: Iterable[str]) -> None:
     """Write everything: schemas into the folder given, the rows into `protocol.md` above it, the methods here."""
     (folder,) = map(Path, arguments)
-    write_schemas(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in schemas().items():
+        (folder / name).write_bytes(data)
     page = folder.parent / "protocol.md"
     if page.exists():
-        _renew(page, with_rows(page.read_text(encoding="utf-8")))
-    _renew(STUB, stub())
-
-
-def _renew(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
+        page.write_text(with_rows(page.read_text(encoding="utf-8")), encoding="utf-8")
+    STUB.write_text(stub(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m honeybadger_agent.schemas FOLDER")
     main(sys.argv[1:])

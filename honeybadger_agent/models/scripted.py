@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import orjson
 from pydantic import Field, ValidationError
@@ -13,23 +13,20 @@ from pydantic import Field, ValidationError
 from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, OnText, Prompt, ToolCall, UserSaid
 from honeybadger_agent.wire import Count, Wire, refusal_of
 
-# An answer, or a function of the prompt that returns one; it may raise `ModelFailed`.
-Step: TypeAlias = ModelSaid | Callable[[Prompt], ModelSaid]
-
 PIECE_CHARACTERS: Final = 12  # characters of a piece of a streamed answer
 
 
 @dataclass(slots=True)
 class ScriptedModel:
-    """Gives the steps of a script one after another, and records the requests.
+    """Gives the answers of a script, and records the requests.
 
     Args:
-        script: steps, or one function that answers every time.
+        script: returns the answer to a prompt, or raises `ModelFailed`.
         piece_characters: length of the streamed pieces.
         delay_seconds: before each piece, and before an answer without text.
     """
 
-    script: Sequence[Step] | Callable[[Prompt], ModelSaid]
+    script: Callable[[Prompt], ModelSaid]
     name: str = "scripted"
     piece_characters: int = PIECE_CHARACTERS
     delay_seconds: float = 0.0
@@ -37,14 +34,7 @@ class ScriptedModel:
 
     async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
         self.asked.append(prompt)
-        if callable(self.script):
-            step: Step = self.script
-        elif len(self.asked) <= len(self.script):
-            step = self.script[len(self.asked) - 1]
-        else:
-            why = f"the script has {len(self.script)} answers and was asked for one more"
-            raise ModelFailed(f"{self.name}: {why}", is_passing=False)
-        said = step(prompt) if callable(step) else step
+        said = self.script(prompt)
         for begin in range(0, max(len(said.text), 1), self.piece_characters):
             if self.delay_seconds:
                 import asyncio  # takes 60 ms, too long for importing the package

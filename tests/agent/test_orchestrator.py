@@ -96,7 +96,8 @@ class Turn:
 
 
 def scripted(*script: ModelSaid) -> Turn:
-    return Turn(ScriptedModel(script, piece_characters=5))
+    answers = iter(script)
+    return Turn(ScriptedModel(lambda _: next(answers), piece_characters=5))
 
 
 def for_ever(*calls: ToolCall, input_tokens: int | None = None, output_tokens: int | None = None) -> Turn:
