@@ -36,6 +36,7 @@ from honeybadger_agent.models.model import (
     ToolsAnswered,
     UserSaid,
     checked_url,
+    one_line,
 )
 
 MAX_CONNECT_SECONDS: Final = 10.0  # for a connection to a provider
@@ -335,8 +336,7 @@ class ProviderModel:
             return ""
         if self._settings.key:
             words = words.replace(self._settings.key, "[key]")
-        line = " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
-        return f"; it says: {line[:200]}"
+        return f"; it says: {one_line(words)}"
 
 
 _TOO_LONG: Final = re.compile(

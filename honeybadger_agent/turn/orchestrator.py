@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol
 
 import orjson
 
@@ -24,7 +24,6 @@ from honeybadger_agent.models.model import (
     ToolCall,
     ToolsAnswered,
     ToolSpec,
-    UserSaid,
 )
 
 _log = logging.getLogger(__name__)
@@ -206,20 +205,6 @@ async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall,
         return ToolAnswer.refused(call, f"internal: {call.name} failed with {type(error).__name__}; go on without it")
 
 
-def _estimate(*texts: str | Message) -> int:
+def _estimate(*said: str | Message) -> int:
     """Return tokens as a quarter of the characters, for providers that do not count."""
-    return sum(map(_characters, texts)) // 4
-
-
-def _characters(text: str | Message) -> int:
-    match text:
-        case str():
-            return len(text)
-        case UserSaid():
-            return len(text.text)
-        case ModelSaid():
-            return len(text.text) + sum(len(call.arguments) for call in text.calls)
-        case ToolsAnswered():
-            return sum(len(answer.content) for answer in text.answers)
-        case _:
-            assert_never(text)
+    return len(repr(said)) // 4

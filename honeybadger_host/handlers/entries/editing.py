@@ -7,7 +7,6 @@ removed here, in one transaction.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -18,29 +17,24 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_version,
-    cleaned,
-    read_valid_until,
     shown,
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces
-from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
+from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
-    Origin,
     Standing,
     dump_entry,
     entry_file,
     name_in,
-    origin_of,
     version_of,
     with_origin,
 )
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-NEVER: Final = "never"  # instead of a time: it stays valid
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 
 
@@ -53,14 +47,10 @@ class _Edit:
         bound_for: category and name it will have, as far as was known when the places were loaded.
     """
 
-    payload: EditMemory
-    neutralised: Mapping[str, int]
+    write: Write[EditMemory]
     category: str | None
     bound_for: tuple[str, str | None] | None
     places: tuple[str, ...]
-    origin: Origin | None
-    valid_until: datetime | None
-    gone: Mapping[str, Refusal | str]
 
 
 def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
@@ -73,7 +63,8 @@ def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
     with contextlib.suppress(Refusal):  # an earlier change of the batch may make it
         before = places.the_one(asked.group, asked.payload.id).entry
     heading, held_in = ("", "") if before is None else (before.title or "", before.category)
-    payload, neutralised = cleaned(asked, asked.payload, deps.screen, heading=heading, category=held_in)
+    write = screened(deps, asked, heading=heading, category=held_in)
+    payload = write.payload
     category = None if payload.category is None else places.entries.place(asked.group, payload.category)
     bound_for: tuple[str, str | None] | None = None
     free: list[str] = []
@@ -81,10 +72,7 @@ def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
         bound_for = (category or before.category, payload.name or before.name)
         if bound_for != (before.category, before.name):
             free += _places(places, asked.group, before.id, *bound_for)
-    origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
-    valid_until = None if payload.valid_until == NEVER else read_valid_until(payload.valid_until)
-    gone = load_superseded(places, asked.group, payload.supersedes or ())
-    return _Edit(payload, neutralised, category, bound_for, tuple(free), origin, valid_until, gone)
+    return _Edit(write, category, bound_for, tuple(free))
 
 
 def _places(places: EntryPlaces, group: str, id_: str, category: str, name: str | None) -> list[str]:
@@ -98,11 +86,11 @@ def _places(places: EntryPlaces, group: str, id_: str, category: str, name: str 
 
 def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: datetime) -> Outcome:
     """Return the edited entry, and the changes that make it. Raises Refusal."""
-    payload, places = edit.payload, deps.places
+    payload, places = edit.write.payload, deps.places
     file, data, before = places.the_one(asked.group, payload.id)
     check_version(f"entry {before.id}", payload.expected_version, version_of(data))
     now = to_milliseconds(now)
-    check_future(edit.valid_until, now)
+    check_future(edit.write.valid_until, now)
     after = _edited(before, edit, now)
     if not is_store(after.category):
         check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
@@ -117,8 +105,8 @@ def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: 
             FileRemoved(asked.group, "entry", file, data),
             FileWritten(asked.group, "entry", place, written, None),
         )
-    changes += superseded(places, asked.group, after, payload.supersedes or (), edit.gone, existed=True)
-    return Outcome(with_neutralised(shown(after, place, written), edit.neutralised), changes)
+    changes += superseded(places, asked.group, after, payload.supersedes or (), edit.write.gone, existed=True)
+    return Outcome(with_neutralised(shown(after, place, written), edit.write.neutralised), changes)
 
 
 def _place_of(places: EntryPlaces, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
@@ -138,7 +126,7 @@ def _place_of(places: EntryPlaces, before: Entry, after: Entry, file: str, edit:
 
 def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
     """Return an entry after an edit, with its old id. Its first author and their time stay."""
-    payload = edit.payload
+    payload = edit.write.payload
     edited = replace(
         entry,
         content=entry.content if payload.content is None else payload.content,
@@ -149,15 +137,15 @@ def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
         tags=entry.tags if payload.tags is None else tuple(payload.tags),
         metadata=entry.metadata if payload.metadata is None else payload.metadata,
         pinned=entry.pinned if payload.pinned is None else payload.pinned,
-        standing=_standing(entry.standing, edit, payload),
+        standing=_standing(entry.standing, edit.write),
         updated=now,
     )
-    return with_origin(entry, edited, edit.origin, is_claimed=payload.origin is not None)
+    return with_origin(entry, edited, edit.write.origin, is_claimed=payload.origin is not None)
 
 
-def _standing(before: Standing, edit: _Edit, payload: EditMemory) -> Standing:
-    ids = payload.supersedes or ()
+def _standing(before: Standing, write: Write[EditMemory]) -> Standing:
+    payload, ids = write.payload, write.payload.supersedes or ()
     if payload.valid_until is None and not ids:
         return before
-    until = before.valid_until if payload.valid_until is None else edit.valid_until
+    until = before.valid_until if payload.valid_until is None else write.valid_until
     return Standing(tuple(dict.fromkeys((*before.supersedes, *ids))), None, until)

@@ -21,27 +21,23 @@ from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_one_key,
     check_version,
-    cleaned,
     no_name,
     not_found,
     parsed,
-    read_valid_until,
     shown,
     the_one,
 )
 from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, named_entry, with_name
 from honeybadger_host.handlers.entries.similar import Similar
-from honeybadger_host.handlers.entries.superseding import load_superseded, superseded
+from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.handlers.search import as_edited, edits_of_entries, is_pinned_note
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
-    Origin,
     Standing,
     dump_entry,
     name_in,
-    origin_of,
     reinforce,
     version_of,
     with_origin,
@@ -54,40 +50,33 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """The screened entry, and the files that may already have it or that it may go to."""
+    """A save, the files that may already have its text or that it may go to, and similar entries."""
 
-    payload: SaveMemory
-    neutralised: Mapping[str, int]
+    write: Write[SaveMemory]
     category: str
     files: tuple[str, ...]
-    origin: Origin | None
-    valid_until: datetime | None
-    gone: Mapping[str, Refusal | str]
     similar: Sequence[Mapping[str, Any]] | None
 
 
 def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: Similar) -> _Said:
     """Return the entry, and load the files it may go to. Raises Refusal, WorldFailed."""
     _check_replacing(asked.payload)
-    payload, neutralised = cleaned(asked, asked.payload, deps.screen)
-    places, group = deps.places, asked.group
+    write = screened(deps, asked)
+    payload, places, group = write.payload, deps.places, asked.group
     category = places.entries.place(group, payload.category or GENERAL)
     if payload.name is None:
         found = places.of_text(group, category, folded(payload.content))
     else:
         found = places.named(group, category, payload.name)
-    origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
-    valid_until = read_valid_until(payload.valid_until)
-    gone = load_superseded(places, group, payload.supersedes or ())
     alike = similar.to(group, payload.content) if payload.name is None else None
-    return _Said(payload, neutralised, category, tuple(found), origin, valid_until, gone, alike)
+    return _Said(write, category, tuple(found), alike)
 
 
 def save_memory(deps: Dependencies, asked: Asked[SaveMemory], said: _Said, now: datetime) -> Outcome:
     """Save a new entry, or reinforce the one with the same text."""
     now = to_milliseconds(now)
-    check_future(said.valid_until, now)
-    payload, places = said.payload, deps.places
+    check_future(said.write.valid_until, now)
+    payload, places = said.write.payload, deps.places
     if (name := payload.name) is not None:
         held = with_name(places.standing(said.files), said.category, name)
         if payload.replace and held is not None:
@@ -180,7 +169,7 @@ def _shown_time(found: Found) -> str | None:
 
 
 def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
-    payload = said.payload
+    payload = said.write.payload
     return Entry(
         id=name_in(file),
         category=said.category,
@@ -194,8 +183,8 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         title=payload.title,
         aliases=tuple(payload.aliases or ()),
         pinned=bool(payload.pinned),
-        origin=said.origin,
-        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, said.valid_until),
+        origin=said.write.origin,
+        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, said.write.valid_until),
     )
 
 
@@ -226,13 +215,13 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
 
 def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
     """Return the outcome of a save. Raises Refusal if the entry would become too large."""
-    ids: Sequence[str] = said.payload.supersedes or ()
-    archived = superseded(places, asked.group, entry, ids, said.gone, existed=replaces is not None)
+    ids: Sequence[str] = said.write.payload.supersedes or ()
+    archived = superseded(places, asked.group, entry, ids, said.write.gone, existed=replaces is not None)
     data = dump_entry(entry)
     check_size("payload.tags", len(entry.tags), MAX_TAGS, "tags")
     check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")
     check_size("payload.metadata", len(orjson.dumps(entry.metadata)), MAX_METADATA_BYTES, "bytes of metadata")
-    result = with_neutralised(shown(entry, file, data), said.neutralised)
+    result = with_neutralised(shown(entry, file, data), said.write.neutralised)
     if said.similar is not None:
         result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
     return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))

@@ -7,29 +7,60 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
-from honeybadger_agent.wire import ArchiveMemory, Refusal, Wire
+from honeybadger_agent.wire import ArchiveMemory, EditMemory, Refusal, Wire
 from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.entries.answers import not_found
+from honeybadger_host.handlers.entries.answers import WriteT, cleaned, not_found, read_valid_until
 from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.log import log
-from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
+from honeybadger_host.memory.entries.entry import Entry, Origin, memory_folder, origin_of, parse_entry
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.search.sources import archive_of
 
 _FIELD: Final = "payload.supersedes"
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Generic[WriteT]):
+    """A save or an edit of an entry, with its texts cleaned.
+
+    Args:
+        neutralised: changes of its texts, by kind.
+        valid_until: None: it stays valid, or as it was.
+        gone: see `load_superseded`.
+    """
+
+    payload: WriteT
+    neutralised: Mapping[str, int]
+    origin: Origin | None
+    valid_until: datetime | None
+    gone: Mapping[str, Refusal | str]
+
+
+def screened(deps: Dependencies, asked: Asked[WriteT], *, heading: str = "", category: str = "") -> Write[WriteT]:
+    """Return a request as it may be written, with the entries that it supersedes loaded. Raises Refusal, WorldFailed.
+
+    Args:
+        heading, category: see `cleaned`.
+    """
+    payload, neutralised = cleaned(asked, asked.payload, deps.screen, heading=heading, category=category)
+    origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
+    is_for_ever = isinstance(payload, EditMemory) and payload.valid_until == "never"
+    valid_until = None if is_for_ever else read_valid_until(payload.valid_until)
+    gone = load_superseded(deps.places, asked.group, payload.supersedes or ())
+    return Write(payload, neutralised, origin, valid_until, gone)
 
 
 def load_superseded(places: EntryPlaces, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
