@@ -31,6 +31,7 @@ from honeybadger_host.handler_kinds import (
     QueryHandler,
     TurnHandler,
     WaitingHandler,
+    without_preparation,
 )
 from honeybadger_host.handlers import (
     conversation,
@@ -196,9 +197,12 @@ def _jobs(deps: Dependencies, jobs: Jobs, runtime: AgentRuntime) -> Mapping[str,
 
 
 def _switched_off(table: Mapping[str, Handler], why: str) -> Mapping[str, Handler]:
-    """Return a table with a handler that always refuses."""
+    """Return a table with handlers of the same kinds that always refuse."""
 
     def refuse(asked: Asked, now: datetime) -> Any:
         raise Refusal("invalid", why, field="type")
 
-    return dict.fromkeys(table, QueryHandler(refuse))
+    return {
+        name: without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+        for name, handler in table.items()
+    }
