@@ -121,14 +121,12 @@ def _value(match: Match) -> tuple[str, bool, int]:
             return words[0], len(words) == 1, start + len(content)
     if cut := _NEXT_FIELD.search(value):
         value = value[: cut.start()]
-    if text[match.start() - 1 : match.start()] in ("?", "&"):
-        value = value.partition("&")[0]
     value = value.rstrip(".,;:)]}>\"'`«»|*\\")
     return value, False, start + len(value)
 
 
 _CLOSING: Final = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
-_NEXT_FIELD: Final = re.compile(r"[;,]\w+ ?[=:]|</|\"[,}\]]")
+_NEXT_FIELD: Final = re.compile(r"[;,&]\w+ ?[=:]|</|\"[,}\]]")
 
 
 _PHRASE: Final = re.compile(
@@ -170,8 +168,7 @@ def _key_span(match: Match) -> Span | None:
         return None
     value = value.rstrip(".")
     end = match.start("secret") + len(value)
-    is_call = match.string.startswith("(", end)
-    return (match.start("secret"), end) if is_random(value) and not is_call else None
+    return (match.start("secret"), end) if is_random(value) else None
 
 
 def _header_span(match: Match) -> Span | None:

@@ -8,9 +8,7 @@ anchor, or only what it matches, so the time is linear in the length of the text
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -65,23 +63,11 @@ def secret_span(match: Match) -> Span:
     return match.span("secret") if "secret" in match.re.groupindex else match.span()
 
 
-def with_digit(match: Match) -> Span | None:
-    """Accept matches with a digit: names that begin like a token have none."""
-    start, end = span = secret_span(match)
-    return span if any(character.isdigit() for character in match.string[start:end]) else None
-
-
 def mixed_span(match: Match) -> Span | None:
-    """Accept matches in which digits, capitals and small letters alternate; for prefixes that names have, too."""
+    """Accept matches in which digits, capitals and small letters alternate: names may begin like a token."""
     start, end = span = secret_span(match)
     digit_changes, changes = _changes(match.string[start:end])
     return span if digit_changes and changes >= max(3, (end - start) // 8) else None
-
-
-def random_span(match: Match) -> Span | None:
-    """Accept random values."""
-    start, end = span = secret_span(match)
-    return span if is_random(match.string[start:end]) else None
 
 
 def is_random(value: str) -> bool:
@@ -91,7 +77,7 @@ def is_random(value: str) -> bool:
     a digit is involved. In words joined by signs or capitals (`projects/db-2024/settingsForTest1`) it is far fewer.
     """
     digit_changes, changes = _changes(value)
-    return digit_changes >= max(3, len(value) // 10) and changes >= len(value) // 5 and _entropy_bits(value) >= 3.0
+    return digit_changes >= 3 and changes >= len(value) // 5
 
 
 def _changes(value: str) -> tuple[int, int]:
@@ -104,11 +90,6 @@ _DIGIT_CHANGE: Final = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9]
 _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def _entropy_bits(value: str) -> float:
-    """Return the bits per character, from the frequencies within the value."""
-    return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())
-
-
 # Every token, and a line of every private key, has this many characters without white space; few words have.
 LONG_WORD: Final = 20
 
@@ -117,7 +98,7 @@ def _rule(
     kind: str,
     anchors: str,
     rest: str,
-    span_of: Callable[[Match], Span | None] = with_digit,
+    span_of: Callable[[Match], Span | None] = mixed_span,
     *,
     not_after: str = "[A-Za-z0-9]",
 ) -> Rule:
@@ -137,19 +118,18 @@ _BOT_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])\d{6,12}\Z")
 
 SHAPES: Final = (
     _rule("anthropic-key", "sk-ant-", r"[\w-]{20,}"),
-    _rule("openai-key", "sk-", r"(?!ant-)[\w-]{20,}", mixed_span),
+    _rule("openai-key", "sk-", r"(?!ant-)[\w-]{20,}"),
     _rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\w{30,}"),
     _rule("github-token", "github_pat_", r"\w{22,}"),
     _rule("gitlab-token", "glpat- gldt- glrt- glptt- glsoat- glcbt- glft- glagent-", r"[\w.-]{20,}"),
     _rule("slack-token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs- xapp-", r"[\w.%-]{16,}"),
     _rule("webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})"),
     _rule("webhook", "discord.com/api/ discordapp.com/api/", r"(?:v\d+/)?webhooks/\d+/(?P<secret>[\w-]{30,})"),
-    _rule("aws-key-id", "AKIA ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _rule("aws-key-id", "AKIA ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])", secret_span),
     _rule(  # the secret has no prefix, but is next to its id
         "aws-secret-key",
         "AKIA ASIA",
         r"[A-Z0-9]{16}\W[\s\S]{0,80}?(?<![A-Za-z0-9/+])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
-        random_span,
     ),
     _rule("google-key", "AIza", r"[\w-]{35,}"),
     _rule("google-key", "ya29. GOCSPX-", r"[\w-]{20,}"),
@@ -166,7 +146,6 @@ SHAPES: Final = (
         "gsk_ xai- pplx- r8_ dop_v1_ doo_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ ntn_ sbp_ figd_ glsa_ glc_ sntrys_ "
         "hvs. hvb. PMAK- dckr_pat_ rubygems_ ATATT3 sq0atp- sq0csp- tskey- nvapi- AGE-SECRET-KEY-",
         r"[\w-]{20,}",
-        mixed_span,
         not_after=r"[\w-]",
     ),
     _rule("api-key", "key- dapi sk_", r"[0-9a-f]{32,}", not_after=r"[\w-]"),
