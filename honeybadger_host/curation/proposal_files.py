@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import UNDECIDED, Refusal
 from honeybadger_host.curation.proposal import (
@@ -48,7 +48,10 @@ def proposal_in(data: bytes, group: str, name: str) -> Proposal:
     return proposal
 
 
-def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lambda name, at: True) -> Iterator[Stored]:
+IsWanted: TypeAlias = Callable[[str, float], bool]
+
+
+def stored(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) -> Iterator[Stored]:
     """Yield the proposals of a group, sorted by name. Raises WorldFailed if the folder cannot be listed.
 
     Args:
@@ -73,7 +76,7 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
             yield Stored(name, None, str(error), changed_at)
 
 
-def readable(home: Path, group: str, is_wanted: Callable[[str, float], bool]) -> list[Proposal]:
+def readable(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) -> list[Proposal]:
     """Return the proposals of a group that can be read; `review` names the others. See `stored`."""
     return [each.proposal for each in stored(home, group, is_wanted) if each.proposal is not None]
 

@@ -202,8 +202,10 @@ def fact(pick: Pick, before: Turn | None) -> tuple[str, list[Evidence]]:
     evidence = pick.evidence()
     text = _joined(evidence)
     if before is not None and before.role == "assistant" and len(turn.content.strip()) < _SHORT_TURN:
-        question = _question(before.content)
-        text += f"\n> {speaker_of(before)} asked: {question}" if question else ""
+        question, asker = _question(before.content), speaker_of(before)
+        if asker == speaker_of(turn):  # one program recorded both
+            asker = before.role
+        text += f"\n> {asker} asked: {question}" if question else ""
     return text, evidence
 
 

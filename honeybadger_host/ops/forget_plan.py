@@ -65,7 +65,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     if wanted.id is not None and wanted.id.isdigit() and (edit := read_change(journal, int(wanted.id))) is not None:
         hunks = edit_of(edit).hunks if edit.group == group and is_edit(edit) else ()
         said += (line.decode("utf-8", "replace") for hunk in hunks or () for line in hunk.added)
-    proposals = [*readable(home, group, lambda name, at: True), *_read_proposals(written)]
+    proposals = [*readable(home, group), *_read_proposals(written)]
     said += _derived(home, group, wanted, conversations, proposals)
     for row in _noted_in_chat(journal, group, wanted, conversations):
         rows.append(row.seq)

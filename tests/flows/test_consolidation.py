@@ -510,6 +510,8 @@ def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactor
     assert talk.mark == {"turn": 0}
     assert "I am Ann" in system(home)
     talk.fill(14)  # one that waits is not made a second time
+    asked = cli_text("consolidate", "main", "main", home=home)
+    assert asked == "there is nothing to do; 2 operations of it wait for you: honeybadger-host review main\n"
     (row,) = review(home, "list", "main")["proposals"]
     assert row["waiting"] == 2
     shown = cli_text("review", "show", "main", row["id"], home=home)

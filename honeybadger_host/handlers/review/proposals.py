@@ -13,11 +13,12 @@ import anyio.to_thread
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import Consolidate, DecideProposal, Dream, ListProposals, Refusal
 from honeybadger_agent.wire.proposals import UNDECIDED
+from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget, WrongAnswer
 from honeybadger_host.curation.dreams import Dreamt
 from honeybadger_host.curation.proposal import Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored, with_states
+from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, readable, stored, with_states
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome
@@ -118,6 +119,11 @@ async def consolidate(
         if not log_of_it.last_number:
             raise Refusal("not_found", f"nothing was said in session {asked.session!r} of group {asked.group}")
     told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
+    found = await anyio.to_thread.run_sync(readable, deps.home, asked.group)
+    waits = sum(counts_of(each.operations)["waiting"] for each in found if each.session == asked.session)
+    if waits:
+        noun = count_of(waits, "operation of it waits", "operations of it wait")
+        told += f"; {noun} for you: honeybadger-host review {asked.group}"
     result = {"up_to": up_to, "told": told}
     await keep(asked, result)
     return result

@@ -91,6 +91,7 @@ def test_what_says_little_carries_the_question_that_it_answers() -> None:
     asked = turn("I found a train. Shall I book the 12:40?", 11, "assistant", "bee")
     (pick,) = picked(["12"], {("main", 12): turn("Yes, do that.")}, "main")
     assert fact(pick, asked)[0] == "Yes, do that.\n> bee asked: Shall I book the 12:40?"
+    assert fact(pick, turn("Shall I?", 11, "assistant"))[0] == "Yes, do that.\n> assistant asked: Shall I?"
     assert fact(pick, turn("Booked.", 11, "assistant", "bee"))[0] == "Yes, do that."
     assert fact(pick, turn("Shall I?", 11))[0] == "Yes, do that."
 
