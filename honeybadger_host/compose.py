@@ -322,10 +322,10 @@ def _curator_of(
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
     """Return the curator, which tidies memory in the background and on request."""
-    asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer)
+    asker = _asker_of(settings, memory.journal, models, lambda: pipeline().writer)
     uses = PassDependencies(
         home,
-        asker=asker if has_model else None,
+        asker=asker,
         files=memory.files,
         change=lambda *change: pipeline().change(*change),
         waiting_groups=lambda: [*pipeline().turn_queue.groups, *moved.current],
@@ -340,18 +340,18 @@ def _curator_of(
         give_way=memory.index.give_way,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
-    enrichment = Enrichment(uses, asker) if has_model and settings.curation.enrichment else None
+    enrichment = Enrichment(uses, asker) if asker is not None and settings.curation.enrichment else None
     return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment)
 
 
-def _asker_of(
-    settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]
-) -> tuple[Asker, bool]:
-    """Return the asker of the curation model, and whether there is such a model; without one, rules decide."""
+def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker | None:
+    """Return the asker of the curation model; without one, rules decide."""
     name = settings.model.curation or settings.model.name
+    if name == "offline":
+        return None
     keeps_secrets = settings.security.secrets == "off"
     is_set = "timeout_seconds" in settings.model.model_fields_set
-    asker = Asker(
+    return Asker(
         journal,
         writer,
         lambda: models.open(name),
@@ -360,7 +360,6 @@ def _asker_of(
         max_output_tokens=settings.model.max_output_tokens,
         silence_seconds=settings.model.timeout_seconds if is_set else SILENCE_SECONDS,
     )
-    return asker, name != "offline"
 
 
 def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> DueDreams | None:

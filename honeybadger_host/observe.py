@@ -52,7 +52,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
             *shared,
             structlog.processors.format_exc_info,
             _redact_exception,
-            structlog.processors.JSONRenderer(serializer=_dump_line),
+            structlog.processors.JSONRenderer(serializer=lambda event, **_: _dumped(event)),
         ]
         factory = structlog.BytesLoggerFactory(cast(BinaryIO, _outlet))
     structlog.configure(
@@ -178,10 +178,6 @@ def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any
     if "exception" in event:
         event["exception"] = redact_line(str(event["exception"]))
     return event
-
-
-def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
-    return _dumped(event)
 
 
 def _dumped(value: Any, options: int = 0) -> bytes:

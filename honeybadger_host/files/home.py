@@ -24,7 +24,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, JournalError, StorageFailed, may_clear
-from honeybadger_host.files.safe_files import make_folders, names_in, opened_plain, read_all, try_lock
+from honeybadger_host.files.safe_files import is_locked, make_folders, names_in, opened_plain, read_all, try_lock
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -214,13 +214,7 @@ def _holder(data: bytes) -> Holder:
 
 def is_served(home: Path) -> bool:
     """Return whether a host serves this home now. Raises OSError."""
-    if not (home / LOCK_FILE).exists():
-        return False
-    fd = try_lock(home / LOCK_FILE)
-    if fd is None:
-        return True
-    os.close(fd)
-    return False
+    return (home / LOCK_FILE).exists() and is_locked(home / LOCK_FILE)
 
 
 _FOLDERS: Final = {

@@ -433,6 +433,14 @@ def try_lock(path: Path) -> int | None:
     return fd
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether somebody holds the lock on a file, which is made if it is missing. Raises OSError."""
+    fd = try_lock(path)
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
 def printable(name: str) -> str:
     """Return a file name as text that every encoder and every terminal takes."""
     if name.isascii() and name.isprintable():

@@ -236,9 +236,8 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
                 stack.callback(_remove_if_empty, home)
             if taken and (home / "data").is_dir():
                 stack.callback(HomeLock(home).release)
-            staging = home / f".restore-{os.getpid()}"
-            staging.mkdir(mode=0o700)
-            stack.callback(shutil.rmtree, staging, ignore_errors=True)
+            scratch = tempfile.TemporaryDirectory(prefix=".restore-", dir=home, ignore_cleanup_errors=True)
+            staging = Path(stack.enter_context(scratch))
             manifest, members = open_backup(archive, staging)
             if is_new:
                 _give(home, manifest.home.uid, manifest.home.gid, manifest.home.mode)

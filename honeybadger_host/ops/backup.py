@@ -130,13 +130,10 @@ class _Packer:
                 fd, _ = open_plain(entry, within=folder)
         except FileNotFoundError:
             return  # a request that was served meanwhile is in the journal
-        except NotRegular as error:
-            self.left_out.append(f"{printable(name)}: {error}")
-            return
         except OSError as error:
-            if not is_of_agent:
+            if not (is_of_agent or isinstance(error, NotRegular)):
                 raise HostError(f"cannot read {name}: {error.strerror}; there is no backup without it") from None
-            self.left_out.append(f"{printable(name)}: {error.strerror}")
+            self.left_out.append(f"{printable(name)}: {error.strerror or error}")
             return
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):

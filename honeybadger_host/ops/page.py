@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from honeybadger_host.files.safe_files import try_lock
+from honeybadger_host.files.safe_files import is_locked
 from honeybadger_host.log import log
 
 PAGE_LOCK: Final = "data/page.lock"  # held by the running page of a home
@@ -28,7 +27,7 @@ async def keep_page(home: Path, port: int, note_error: Callable[[str], None]) ->
     command = [sys.executable, "-m", "honeybadger_host", "web", "--home", str(home), "--port", str(port)]
     while True:
         try:
-            if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:
+            if not await anyio.to_thread.run_sync(is_locked, home / PAGE_LOCK) and (code := await _ended(command)) != 0:
                 log.warning("page.ended", code=code, now_what="it is started again in a minute; see its output")
                 note_error(f"the page on port {port} ended with code {code}; the log has why")
         except OSError as error:  # the host continues without it
@@ -51,12 +50,3 @@ async def _ended(command: Sequence[str]) -> int:
                 await process.wait()
             if ending.cancelled_caught:
                 process.kill()
-
-
-def _is_served(home: Path) -> bool:
-    """Return whether a page of the home is running."""
-    lock = try_lock(home / PAGE_LOCK)
-    if lock is None:
-        return True
-    os.close(lock)
-    return False
