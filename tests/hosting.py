@@ -35,7 +35,6 @@ QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.05,
     "spool.request.UNFINISHED_SECONDS": 0.3,
     "ops.maintenance.EDITS_SECONDS": 0.2,
-    "ops.maintenance.SWEEP_CHANGED_SECONDS": 1.0,
 }
 # For a test that waits until notes have settled and people's edits are recorded.
 AT_ONCE: Final[dict[str, object]] = {

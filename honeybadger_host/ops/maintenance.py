@@ -30,7 +30,6 @@ EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index,
 # index.
 HOUSEKEEPING_SECONDS = 60.0
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
-SWEEP_CHANGED_SECONDS: Final = 10.0  # between two looks for edits in Markdown files and folders of entries
 # Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
 _RARE_SECONDS: Final = 600.0
 _DONE: Final = object()
@@ -113,8 +112,7 @@ async def _record_edits(host: Host) -> None:
                 sweep = files.sweep() if now >= all_at else files.sweep_changed()
                 all_at = now + _RARE_SECONDS if now >= all_at else all_at
                 cost = await _swept(host, sweep)
-                rest = max(SWEEP_CHANGED_SECONDS, rest_after(cost, has_events=host.has_events))
-                changed_at = time.monotonic() + rest
+                changed_at = time.monotonic() + rest_after(cost, has_events=host.has_events)
             async with host.forgetter.recording:
                 are_marks_due = host.forgetter.is_interrupted or await _take_in_saves(host)
                 if are_marks_due:

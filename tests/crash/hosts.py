@@ -32,7 +32,6 @@ QUICK: Final[Mapping[str, object]] = {
 RECORDED_AT_ONCE: Final[Mapping[str, object]] = {
     "documents.saves.QUIET_SECONDS": 0,
     "ops.maintenance.EDITS_SECONDS": 0.01,
-    "ops.maintenance.SWEEP_CHANGED_SECONDS": 0.1,
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
 }
 
