@@ -86,7 +86,7 @@ def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
 
 
 def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
-    first, last = servers.end_of(names.stream) or (1, 0)
+    first, last, _ = servers.end_of(names.stream) or (1, 0, 0)
     newest = max(snapshots_of(servers, names).values(), default=-1)
     if newest < first - 1:
         what = f"there is none from which the log goes on at {first}: no machine can join"

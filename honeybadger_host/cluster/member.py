@@ -38,7 +38,7 @@ from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.journal.forgetting import Forgetting, begun_in
-from honeybadger_host.journal.opening import bring_forward, keep_before, use_wal
+from honeybadger_host.journal.opening import bring_forward, use_wal
 from honeybadger_host.journal.schema import FILES_BEHIND, SCHEMA_VERSION, connect, transaction, translating, vacuum
 from honeybadger_host.log import log
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
@@ -182,7 +182,6 @@ class Member:
         writer = connect(self._path, is_shared=True)
         use_wal(writer)
         writer.execute("PRAGMA wal_autocheckpoint = 1000")
-        keep_before(writer, self._path)
         bring_forward(writer, self._path)
         self._clean = read_kept(writer).clean
         if self._clean != self.log.position.stream:  # the host ended before its scan, and knows no texts to look for
@@ -362,7 +361,8 @@ class Member:
             here, names = self.log.position, self.names
             names = names._replace(first=here.stream)
             journal_bytes = sum(path.stat().st_size for path in self._path.parent.glob(f"{self._path.name}*"))
-            is_long = servers.bytes_of(names.stream) > TRIM_SHARE * journal_bytes
+            _, _, log_bytes = servers.end_of(names.stream) or (0, 0, 0)
+            is_long = log_bytes > TRIM_SHARE * journal_bytes
             if not is_long and is_snapshot_current(servers, names) and not ended_streams(servers, names, here):
                 return
             position = publish_snapshot(servers, names, self._path)

@@ -143,7 +143,7 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
     """Return the state of a home on the servers and this machine's position. Raises HostError, Unreachable."""
     names, here, node = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
-        first, last = servers.end_of(names.stream) or (0, 0)
+        first, last, _ = servers.end_of(names.stream) or (0, 0, 0)
         machines = present(servers, names)
         return {
             "home": names.identity,
@@ -251,7 +251,7 @@ def verify(home: Path, settings: Cluster) -> Position:
     """
     names, here, _ = read_place(home / JOURNAL_FILE)
     with closing(Servers(settings.urls, settings.credentials)) as servers:
-        first, _ = servers.end_of(names.stream) or (1, 0)
+        first, _, _ = servers.end_of(names.stream) or (1, 0, 0)
         if here.seq < first - 1:
             raise JournalError(f"this journal has come to {here.seq}, the log begins at {first}: let the host catch up")
         log = Log(names, Position(first - 1, "", names.first))

@@ -248,22 +248,15 @@ class Servers:
         )
         self._call(self._js.add_stream(config))
 
-    def end_of(self, stream: str) -> tuple[int, int] | None:
-        """Return the first and the last number of a stream, or None if there is no such stream."""
+    def end_of(self, stream: str) -> tuple[int, int, int] | None:
+        """Return the first and the last number of a stream and its bytes, or None if there is no such stream."""
         try:
             found = self._call(self._js.stream_info(stream))
         except NotFoundError:
             return None
         if found.cluster is not None and not found.cluster.leader:  # after a restart it may appear empty
             raise Unreachable(f"the stream {stream} has no leader just now")
-        return found.state.first_seq, found.state.last_seq
-
-    def bytes_of(self, stream: str) -> int:
-        """Return how many bytes of messages a stream has; 0: there is no such stream."""
-        try:
-            return self._call(self._js.stream_info(stream)).state.bytes
-        except NotFoundError:
-            return 0
+        return found.state.first_seq, found.state.last_seq, found.state.bytes
 
     def streams(self, prefix: str, subjects: str = ">") -> list[str]:
         """Return the names of streams with a prefix and any of the subjects, at most 1,024."""

@@ -28,6 +28,7 @@ from honeybadger_host.journal.schema import (
     read_rows,
     reading,
     row_digest,
+    transaction,
     write_marks,
 )
 from honeybadger_host.log import log
@@ -47,30 +48,29 @@ def execute_all(connection: sqlite3.Connection, statements: str) -> None:
             connection.execute(statement)
 
 
-def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the current schema of an older one, all or nothing. Raises JournalError if it is of an unknown version."""
+def bring_forward(connection: sqlite3.Connection, path: Path, *, is_copy: bool = False) -> None:
+    """Make the current schema of an older one, all or nothing, and keep the older journal next to it.
+
+    The operator or `forget` removes that one.
+
+    Args:
+        is_copy: keep none.
+    Raises JournalError if it is of an unknown version; sqlite3.Error, OSError, WorldFailed, StorageFailed.
+    """
     version = known_version(connection, path)
     if version == SCHEMA_VERSION:
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    if not is_copy:
+        _keep_before(connection, path)
+    with transaction(connection, path):
         execute_all(connection, FORWARD[version])
         fold_edits(connection)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    if not is_copy:
+        log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
 
 
-def keep_before(connection: sqlite3.Connection, path: Path) -> None:
-    """Keep a journal of an earlier version next to it, until the operator or `forget` removes it.
-
-    Raises sqlite3.Error, OSError, JournalError.
-    """
-    if known_version(connection, path) == SCHEMA_VERSION:
-        return
+def _keep_before(connection: sqlite3.Connection, path: Path) -> None:
     kept = path.with_name(f"{path.name}{BEFORE}{SCHEMA_VERSION}")
     temporary = kept.with_name(f"{kept.name}.tmp")
     temporary.unlink(missing_ok=True)
@@ -107,16 +107,15 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
         if expected_identity is not None:
             raise gone(path, "is empty", expected_identity)
         use_wal(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        execute_all(connection, SCHEMA)
-        connection.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
+        with transaction(connection, path):
+            execute_all(connection, SCHEMA)
+            connection.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         application = APPLICATION_ID
     if application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but not a Honeybadger journal: move it away or choose another home")
-    version = known_version(connection, path)
+    known_version(connection, path)
     use_wal(connection)
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     if expected_identity is not None and meta["identity"] != expected_identity:
@@ -129,10 +128,7 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
             f"{path} is kept by several machines: set cluster.servers and start a host, which this asks then; or "
             "take this machine out with `honeybadger-host cluster leave`"
         )
-    if version != SCHEMA_VERSION:
-        keep_before(connection, path)
-        bring_forward(connection, path)
-        log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+    bring_forward(connection, path)
     return str(meta["identity"])
 
 
@@ -233,7 +229,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
             know_digests(copy)
-            bring_forward(copy, path)
+            bring_forward(copy, path, is_copy=True)
             write_marks(copy, marks)
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":

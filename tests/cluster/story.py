@@ -697,7 +697,7 @@ def stale_records(running: Running, identity: str) -> list[int]:
     """Return the records that somebody wrote who did not own the home by then."""
     with closing(running.connect()) as servers:
         names = names_now(servers, identity)
-        first, _ = servers.end_of(names.stream) or (1, 0)
+        first, _, _ = servers.end_of(names.stream) or (1, 0, 0)
         log = Log(names, Position(first - 1, "0" * 64))
         log.servers = servers
         records: list[Record] = []
