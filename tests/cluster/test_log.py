@@ -192,18 +192,18 @@ def test_without_comparing_bytes_a_copy_loses_acknowledged_records(owner: Log, m
 class Behind:
     """A server that answers as it was earlier, as one does that has not noticed that it leads no more."""
 
-    def __init__(self, servers: Servers, end: tuple[int, int] | None, times: float) -> None:
+    def __init__(self, servers: Servers, end: tuple[int, int, int] | None, times: float) -> None:
         self._end_of = servers.end_of
         self._end, self.left = end, times
         servers.end_of = self  # type: ignore[method-assign]
 
-    def __call__(self, stream: str) -> tuple[int, int] | None:
+    def __call__(self, stream: str) -> tuple[int, int, int] | None:
         self.left -= 1
         return self._end if self.left >= 0 else self._end_of(stream)
 
 
-@pytest.mark.parametrize("end", [(1, 2), None], ids=["shorter", "none"])
-def test_a_lagging_server_does_not_mean_a_lost_log(owner: Log, end: tuple[int, int] | None) -> None:
+@pytest.mark.parametrize("end", [(1, 2, 0), None], ids=["shorter", "none"])
+def test_a_lagging_server_does_not_mean_a_lost_log(owner: Log, end: tuple[int, int, int] | None) -> None:
     for number in range(4):
         owner.append(b"%d" % number)
     reader = log_of(owner.servers, owner.position)
