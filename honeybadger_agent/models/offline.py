@@ -48,14 +48,10 @@ def _phrases(phrases: str) -> str:
     return f"(?:{phrases})".replace(" ", _SPACE).replace("'", "['’]")
 
 
-def _wish(verbs: str) -> re.Pattern[str]:
-    """Return the pattern of a request with one of the verbs; `what` is the rest of the text."""
-    start = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
-    link = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
-    return re.compile(rf"{start}{_phrases(verbs)}\b{link}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
-
-
-_WANTS_KEPT: Final = _wish(_REMEMBER)
+_BEFORE: Final = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
+_LINK: Final = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
+# A request to remember something; `what` is the rest of the text.
+_WANTS_KEPT: Final = re.compile(rf"{_BEFORE}{_phrases(_REMEMBER)}\b{_LINK}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
 _QUESTION: Final = re.compile(rf"{_phrases(_ASKING)}\b", re.IGNORECASE)
 _SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
 _HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")

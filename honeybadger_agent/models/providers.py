@@ -317,7 +317,9 @@ class ProviderModel:
             "most": f"{seconds * MAX_CALL_TIMEOUTS:g}",
             "name": type(error).__name__,
         }
-        if isinstance(error, failed.ModelRequestRejectedError) and _is_too_long(error, known["said"]):
+        # servers share words for a request that is too long, but no code
+        is_too_long = isinstance(error, failed.ModelContextWindowExceededError) or _TOO_LONG.search(known["said"])
+        if isinstance(error, failed.ModelRequestRejectedError) and is_too_long:
             return _Failure(_TOO_LONG_WHY.format(**known), is_passing=False)
         if getattr(error, "phase", "") == "connect":
             return _Failure(_UNREACHABLE_WHY.format(**known), is_passing=True)
@@ -342,11 +344,6 @@ class ProviderModel:
 _TOO_LONG: Final = re.compile(
     r"context.?(length|window|size)|too (long|large|many tokens)|maximum.{1,40}tokens", re.IGNORECASE
 )
-
-
-def _is_too_long(error: Exception, said: str) -> bool:
-    """Return whether a request was refused for its length; servers share words for this, but no code."""
-    return isinstance(error, failed.ModelContextWindowExceededError) or _TOO_LONG.search(said) is not None
 
 
 def _conversation(messages: Sequence[Message]) -> list[parts.ModelMessage]:

@@ -89,23 +89,22 @@ class ScheduleTask(Request[Task], TaskMembers, changes=True):
     """
 
 
-class PauseTask(Request[Task], changes=True, settles=True):
+class OneTask(Wire):
+    task: TaskId
+
+
+class PauseTask(Request[Task], OneTask, changes=True, settles=True):
     """Stop a task of this group from running until it is resumed; a run under way goes on."""
 
-    task: TaskId
     why: OneLine | None = None
 
 
-class ResumeTask(Request[Task], changes=True, settles=True):
+class ResumeTask(Request[Task], OneTask, changes=True, settles=True):
     """Let a paused task run again; runs missed meanwhile are not made up for."""
 
-    task: TaskId
 
-
-class CancelTask(Request[Task], changes=True, overwrites=True):
+class CancelTask(Request[Task], OneTask, changes=True, overwrites=True):
     """Remove a task of this group."""
-
-    task: TaskId
 
 
 class ListTasks(Request[TaskList]):
@@ -114,7 +113,5 @@ class ListTasks(Request[TaskList]):
     task: TaskId | None = Field(default=None, description="Only this task, with its file's content.")
 
 
-class RunTask(Request[Task], changes=True, audience="programs"):
+class RunTask(Request[Task], OneTask, changes=True, audience="programs"):
     """Run a task of this group now, in addition to its schedule."""
-
-    task: TaskId

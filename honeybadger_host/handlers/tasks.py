@@ -86,17 +86,12 @@ class TaskDependencies:
         agent = agents.current.get(name)
         if agent is None:
             return unknown_agent(name, agents.current)
-        return why_without_model(name, agent.model or self.memory.settings.model.name)
-
-
-def why_without_model(agent: str, model: str) -> str | None:
-    """Return why an agent does no tasks with a model, or None if it does."""
-    if model != "offline":
-        return None
-    return (
-        f"agent {agent} has only the offline model, which cannot do tasks; choose a model with "
-        f"model.name or in {AGENTS_FOLDER}/{agent}.json, see docs/models.md"
-    )
+        if (agent.model or self.memory.settings.model.name) != "offline":
+            return None
+        return (
+            f"agent {name} has only the offline model, which cannot do tasks; choose a model with "
+            f"model.name or in {AGENTS_FOLDER}/{name}.json, see docs/models.md"
+        )
 
 
 def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
