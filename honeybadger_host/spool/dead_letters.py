@@ -209,8 +209,9 @@ def _bytes_of(path: Path) -> bytes | None:
         return None
 
 
-def list_dead(home: Path) -> Iterator[DeadLetter]:
-    for name in dead_names(home):
+def list_dead(home: Path, begin: int = 0, end: int | None = None) -> Iterator[DeadLetter]:
+    """Yield dead letters in the order of their names, from one place to another."""
+    for name in dead_names(home)[begin:end]:
         yield _load(home, name)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from starlette.responses import Response
 
-from honeybadger_host.errors import NotFound
 from honeybadger_host.ops.findings import faults_in
-from honeybadger_host.spool.dead_letters import DeadLetter, dead_names, drop_dead, find_dead, retry_dead
+from honeybadger_host.spool.dead_letters import dead_names, drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.web.asking import HostDown
 from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
 from honeybadger_host.web.rendering import href
@@ -23,24 +19,16 @@ def health(visit: Visit) -> Response:
     offset, status = visit.number("offset"), visit.home.status()
     if not status:
         raise HostDown
-    names = dead_names(visit.home.path)
     return visit.page(
         "health.html",
         status=status,
         wrong=[fault.message for fault in faults_in(status)],
-        dead=[*letters(visit.home.path, names[offset : offset + PER_PAGE])],
-        dead_total=len(names),
+        dead=[*list_dead(visit.home.path, offset, offset + PER_PAGE)],
+        dead_total=len(dead_names(visit.home.path)),
         offset=offset,
         per_page=PER_PAGE,
         done=visit.member("done", 20),
     )
-
-
-def letters(home: Path, names: Sequence[str]) -> Iterator[DeadLetter]:
-    """Yield the dead letters of these names; one that was removed meanwhile is left out."""
-    for name in names:
-        with contextlib.suppress(NotFound):
-            yield find_dead(home, name)
 
 
 def acted(visit: Visit, form: dict[str, str]) -> Response:

@@ -14,10 +14,9 @@ from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
-from honeybadger_host.spool.dead_letters import dead_names
+from honeybadger_host.spool.dead_letters import dead_names, list_dead
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, Visit
-from honeybadger_host.web.health import letters
 from honeybadger_host.web.rendering import FEW, href
 from honeybadger_host.web.review import gist_of_operation
 
@@ -54,11 +53,12 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
 
 
 def _dead(home: Home) -> Iterator[Need]:
-    names = dead_names(home.path)
-    for name, reason in ((letter.name, letter.reason) for letter in letters(home.path, names[:FEW])):
-        yield Need("dead letter", str(reason.get("reason", "")), name, "/health#dead", "Look", reason.get("at"))
-    if len(names) > FEW:
-        left = count_of(len(names) - FEW, "more dead letter")
+    for letter in list_dead(home.path, 0, FEW):
+        text, at = str(letter.reason.get("reason", "")), letter.reason.get("at")
+        yield Need("dead letter", text, letter.name, "/health#dead", "Look", at)
+    more = len(dead_names(home.path)) - FEW
+    if more > 0:
+        left = count_of(more, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
 
 
