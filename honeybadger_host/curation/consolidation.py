@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Annotated, Final, NamedTuple
+from itertools import islice
+from typing import Annotated, Final
 
 import anyio.to_thread
 from pydantic import Field, StringConstraints
@@ -34,7 +35,6 @@ from honeybadger_host.curation.said import (
     numbered_turn,
     picked,
     sentences_of,
-    whole,
 )
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited
@@ -210,14 +210,14 @@ class Material:
         return {f"N{n}": name for n, name in enumerate([*self.notes][len(lines) - len(shown) :], 1)}
 
     @cached_property
-    def sentences(self) -> Mapping[str, Pick]:
-        """Sentences and whole turns of people, by their words."""
-        picks: dict[str, Pick] = {}
-        for session, turn in self.said((*self.earlier, *self.turns)):
-            for number, (begin, end) in enumerate(sentences_of(turn.content)):
-                picks[_key(turn.content[begin:end])] = Pick(session, turn, (number,))
-            picks[_key(turn.content)] = whole(session, turn)
-        return picks
+    def sentences(self) -> Mapping[str, str]:
+        """Words of the sentences and whole turns of people -> their numbers."""
+        refs: dict[str, str] = {}
+        for _, turn in self.said((*self.earlier, *self.turns)):
+            for number, (begin, end) in enumerate(sentences_of(turn.content), 1):
+                refs[_key(turn.content[begin:end])] = f"{turn.number}.{number}"
+            refs[_key(turn.content)] = f"{turn.number}"
+        return refs
 
     def said(self, turns: Iterable[Turn]) -> list[tuple[str, Turn]]:
         return [(self.session, turn) for turn in turns if self.is_person(turn)]
@@ -293,7 +293,8 @@ def _minutes(
     """
     picks = [pick for pick in material.picked(refs) if material.is_person(pick.turn)]
     if not picks and text is not None:
-        picks, others = said_in(text, material.sentences)
+        said, others = said_in(text, material.sentences)
+        picks = material.picked(said)
         if others:
             waits = "" if prose else _nobody_said(model)
             why = f"written by {model}, unchecked"
@@ -307,65 +308,62 @@ def _minutes(
         yield Operation(n=1, op=op, result=minutes(evidence), evidence=tuple(evidence), why=why)
 
 
-class _Wanted(NamedTuple):
+@dataclass(slots=True)
+class _Wanted:
     """Sentences of a turn that become a note, its section, and the ids of the notes that it changes."""
 
-    pick: Pick
+    turn: Turn
     section: str
-    changes: tuple[str, ...] = ()
+    sentences: set[int] = field(default_factory=set)
+    changes: dict[str, None] = field(default_factory=dict)
 
 
 def _facts(answer: Consolidated, material: Material, model: str) -> Iterator[Operation]:
-    wanted: list[_Wanted] = []
-    for each in answer.facts:
-        numbers = (f"N{ref.lstrip('Nn ')}" for ref in each.changes)
-        changes = tuple(dict.fromkeys(material.given[number] for number in numbers if number in material.given))
-        wanted += [_Wanted(pick, each.section, changes) for pick in material.picked(each.take)]
-    waiting: list[Operation] = []
+    facts, waiting = [*answer.facts], list[Operation]()
     if answer.memory_update is not None and answer.memory_update.strip():
         told, waiting = _update(answer.memory_update, material, model)
-        wanted += told
-    by_turn: dict[tuple[str, int], _Wanted] = {}
-    for new in wanted:
-        place = new.pick.place
-        if (kept := by_turn.get(place)) is not None:
-            changes = tuple(dict.fromkeys((*kept.changes, *new.changes)))
-            by_turn[place] = _Wanted(new.pick.joined(kept.pick), kept.section, changes)
-        elif len(by_turn) < MAX_FACTS:
-            by_turn[place] = new
-    for one in by_turn.values():
+        facts += told
+    by_turn: dict[int, _Wanted] = {}
+    for each in facts:
+        numbers = (f"N{ref.lstrip('Nn ')}" for ref in each.changes)
+        changes = [material.given[number] for number in numbers if number in material.given]
+        for pick in material.picked(each.take):
+            one = by_turn.setdefault(pick.turn.number, _Wanted(pick.turn, each.section))
+            one.sentences.update(pick.sentences)
+            one.changes.update(dict.fromkeys(changes))
+    for one in islice(by_turn.values(), MAX_FACTS):
         yield from _fact(one, material)
     yield from waiting
 
 
 def _fact(wanted: _Wanted, material: Material) -> Iterator[Operation]:
     """Yield the note of a fact, and a retirement, which waits for a person, of each note that it changes."""
-    pick = wanted.pick
+    pick, changes = Pick(material.session, wanted.turn, tuple(sorted(wanted.sentences))), tuple(wanted.changes)
     text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
-    changed = [material.notes[name] for name in wanted.changes]
+    changed = [material.notes[name] for name in changes]
     lines = [earlier(note.author or "a person", note.text) for note in changed]
     yield Operation(
         n=1,
         op="add",
-        sources=wanted.changes,
+        sources=changes,
         result="\n".join((text, *lines, f"({pick.session}#{pick.turn.number})")),
         title=wanted.section if wanted.section in material.sections else SECTIONS[0],
         evidence=tuple(evidence),
         why="a person said it",
     )
     why = f"what a person said in {pick.session}#{pick.turn.number} changes it"
-    for name in wanted.changes:
+    for name in changes:
         yield Operation(n=1, op="retire", sources=(name,), evidence=tuple(evidence), waits=ONLY_A_PERSON, why=why)
 
 
-def _update(update: str, material: Material, model: str) -> tuple[list[_Wanted], list[Operation]]:
+def _update(update: str, material: Material, model: str) -> tuple[list[Fact], list[Operation]]:
     """Return the facts in a model's MEMORY.md that people said, and operations for all other changes, which wait."""
-    facts: list[_Wanted] = []
+    facts: list[Fact] = []
     waiting: list[Operation] = []
     for section, text in new_lines(update, material.notes.values()):
-        picks, others = said_in(text, material.sentences)
+        said, others = said_in(text, material.sentences)
         if not others:
-            facts += [_Wanted(pick, section) for pick in picks]
+            facts.append(Fact(take=tuple(said), section=section))
             continue
         title = section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0]
         waits, why = _nobody_said(model), "the model adds it"
@@ -383,21 +381,18 @@ def _nobody_said(model: str) -> str:
 # -------------------------------------------------------------------------------------------------- a model's texts
 
 
-def said_in(text: str, known: Mapping[str, Pick]) -> tuple[list[Pick], list[str]]:
-    """Return the sentences of a text that people said, in the order of the turns, and those that nobody said.
+def said_in(text: str, known: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the numbers of the sentences of a text that people said, and the sentences that nobody said.
 
     Args:
-        known: sentences and whole turns of people, by their words.
+        known: words of sentences and whole turns of people -> their numbers.
     """
     text = _DATED.sub("", text)
     if _key(text) in known:
         return [known[_key(text)]], []
     sentences = [_key(text[begin:end]) for begin, end in sentences_of(text)]
-    merged: dict[tuple[str, int], Pick] = {}
-    for pick in (known[each] for each in sentences if each in known):
-        merged[pick.place] = pick.joined(merged.get(pick.place))
-    picks = sorted(merged.values(), key=lambda pick: (pick.turn.at, pick.place))
-    return picks, [each for each in sentences if each and each not in known]
+    others = [each for each in sentences if each and each not in known]
+    return [known[each] for each in sentences if each in known], others
 
 
 def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:

@@ -99,11 +99,6 @@ class Pick:
                 runs.append([number])
         return [self.turn.content[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
 
-    def joined(self, other: Pick | None) -> Pick:
-        """Return the sentences of both picks of a turn."""
-        chosen = {*self.sentences, *(other.sentences if other is not None else ())}
-        return Pick(self.session, self.turn, tuple(sorted(chosen)))
-
     def evidence(self) -> list[Evidence]:
         """Return the runs as quotes, with speaker and time."""
         return [
