@@ -28,8 +28,8 @@ from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.edited_notes import recorded
-from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook, is_pinned, parse_notes
-from honeybadger_host.search.notes import NOTE_ID
+from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, NoteBook, is_pinned, parse_notes
+from honeybadger_host.search.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.web.asking import Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
 from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
@@ -106,7 +106,7 @@ def memory(visit: Visit) -> Response:
     if wanted.query is None and wanted.kind != "archived":
         found = _listed(visit, book, wanted)
     else:
-        found = _searched(visit, book, wanted)
+        found = _searched(visit, notes_of(visit.group, text.encode()), wanted)
     categories = visit.read(ListMemoryCategories()).categories
     sections = {note.section for place in book.places if (note := book.signed(place)) is not None}
     return visit.page(
@@ -206,7 +206,7 @@ def _entry(row: EntryRow) -> Remembered:
     )
 
 
-def _searched(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
+def _searched(visit: Visit, notes: Mapping[str, NotePlace], wanted: _Wanted) -> _Rows:
     """Return the best hits among notes and entries, or the newest archived ones."""
     is_archived = wanted.kind == "archived"
     scopes = {"notes": ("notes",), "entries": ("entries",)}.get(wanted.kind, ("notes", "entries"))
@@ -219,9 +219,7 @@ def _searched(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
         is_complete = is_complete and found.is_complete
     by_points = wanted.query is not None
     hits.sort(key=lambda hit: (hit.score or 0.0, hit.time or "") if by_points else (0.0, hit.time or ""), reverse=True)
-    signed = [note for place in book.places if (note := book.signed(place)) is not None]
-    sections = {(note.author, note.content.partition("\n")[0]): note.section for note in signed}
-    rows = [_hit(hit, sections) for hit in hits]
+    rows = [_hit(hit, notes.get(hit.id)) for hit in hits]
     if wanted.author is not None:
         rows = [row for row in rows if row.author == wanted.author]
     if wanted.place is not None:
@@ -230,23 +228,20 @@ def _searched(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
     return _Rows(rows, len(rows), None, is_complete)
 
 
-def _hit(hit: Hit, sections: Mapping[tuple[str, str], str]) -> Remembered:
-    """Return a hit as a row. `sections`: author and first line -> section of the signed notes."""
-    is_note = hit.kind == "note"
-    text = hit.text.removeprefix("- ").partition("\n> Archived")[0]
-    section = sections.get((hit.author or "", text.partition("\n")[0]))
+def _hit(hit: Hit, note: NotePlace | None) -> Remembered:
+    """Return a hit as a row; `note`: the note that it is, if it is in MEMORY.md."""
     return Remembered(
         hit.kind,
         hit.id,
         "",
-        text,
+        hit.text.removeprefix("- ").partition("\n> Archived")[0],
         hit.author or "",
-        (section or "") if is_note else hit.category or "",
+        (hit.category or "") if note is None else note.section,
         hit.time or "",
-        hit.pinned or (is_note and is_pinned(text)),
+        hit.pinned or (note is not None and note.is_pinned),
         hit.valid_until,
         hit.archived,
-        may_change=not is_note or section is not None,
+        may_change=hit.kind == "entry" or (note is not None and note.author != NOBODY),
     )
 
 
