@@ -216,6 +216,8 @@ def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, mem
         mode="closed" if host.settings.ipc.closed else "open",
         seq=host.journal.next_seq - 1,
     )
+    if (mode := host.settings.curation.apply) in ("gated", "lossless"):
+        log.warning("setting.replaced", setting="curation.apply", value=mode, now_what="write copied, as it now means")
     _name_missing_models(host)
 
 

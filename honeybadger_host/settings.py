@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
-CurationMode: TypeAlias = Literal["copied", "review"]
+# The last two are of earlier versions and mean `copied`.
+CurationMode: TypeAlias = Literal["copied", "review", "gated", "lossless"]
 CuratedKind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 
 _KEPT_TURNS: Final = 50

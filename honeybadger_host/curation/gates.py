@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from honeybadger_agent.wording import shortened
 from honeybadger_host.curation.proposal import (
@@ -23,10 +23,9 @@ from honeybadger_host.curation.proposal import (
     Proposal,
 )
 from honeybadger_host.curation.said import Turns, uncopied, words_of_fact
+from honeybadger_host.settings import CurationMode
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
-
-ApplyPolicy: TypeAlias = Literal["copied", "review"]
 
 # Largest shares of a group's entries and notes that passes retire. Without the second, daily passes would leave
 # 0.9 ** 30, or 4 %, after a month.
@@ -88,9 +87,9 @@ def check(proposal: Proposal, known: Known) -> Proposal:
     return proposal.model_copy(update={"operations": tuple(checked)})
 
 
-def applies_itself(operation: Operation, policy: ApplyPolicy) -> bool:
+def applies_itself(operation: Operation, policy: CurationMode) -> bool:
     """Return whether a checked operation is applied without a person."""
-    return operation.state == "waiting" and bool(operation.gates.passed) and not operation.waits and policy == "copied"
+    return operation.state == "waiting" and bool(operation.gates.passed) and not operation.waits and policy != "review"
 
 
 # ------------------------------------------------------------------------------------------------------ single gates

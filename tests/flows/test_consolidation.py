@@ -523,6 +523,21 @@ def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactor
     assert talk.file("summary.md") == ""
 
 
+@pytest.mark.parametrize("mode", ["gated", "lossless"])
+def test_an_earlier_mode_means_copied_and_the_log_says_so_once(
+    make_host: HostFactory, home: Path, talk: Talk, mode: str
+) -> None:
+    host = make_host(scripted(home, ANSWER) | {"curation.apply": mode}).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    (event,) = host.events("setting.replaced")
+    assert (event["setting"], event["value"], event["now_what"]) == (
+        "curation.apply",
+        mode,
+        "write copied, as it now means",
+    )
+
+
 def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, home: Path, talk: Talk) -> None:
     answer = {**REMEMBERS, "memory_update": f"- {MOVE}\n- Ann hates Lisbon.\n"}
     make_host(scripted(home, answer) | {"curation.apply": "review"}).start()

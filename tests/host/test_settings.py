@@ -160,12 +160,8 @@ def test_an_empty_removed_section_is_no_error(folder: Path) -> None:
     assert load_settings(folder).settings == Settings(life=Life(grace_seconds=3))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [("recall.vectors", "english", "'off' or 'multilingual'"), ("curation.apply", "gated", "'copied' or 'review'")],
-)
-def test_a_value_of_an_earlier_version_names_those_of_now(folder: Path, name: str, value: str, says: str) -> None:
-    assert says in refused(folder, {name: value})
+def test_a_value_of_an_earlier_version_names_those_of_now(folder: Path) -> None:
+    assert "'off' or 'multilingual'" in refused(folder, {"recall.vectors": "english"})
 
 
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds")])
