@@ -34,55 +34,6 @@ _NOT_SETTINGS: Final = (
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
 )
 
-# Removed settings -> the behaviour that replaced each.
-REMOVED_SETTINGS: Final = {
-    **dict.fromkeys(("recall.k1", "recall.b"), "the ranking has one pair, measured over all kinds of texts"),
-    **dict.fromkeys(("recall.floor_coverage", "recall.floor_rarity"), "what a context recalls is measured, not set"),
-    "recall.reading_process": "the host itself reads the files that wait for the index",
-    "life.status_seconds": "data/status.json is written every second",
-    "metrics.http_port": "set metrics.textfile, which node_exporter's textfile collector reads",
-    "limits.group_requests_per_second": "limits.requests_per_second bounds each sender; groups are served in turn",
-    "limits.burst_seconds": "ten seconds of limits.requests_per_second may be used at once",
-    "limits.notes_per_day": "limits.requests_per_second bounds a sender",
-    "limits.pending_files": "200,000 requests may wait in an inbox",
-    "limits.pending_bytes": "200,000 requests may wait in an inbox, each of 256 KiB at most",
-    "limits.kept_replies": "100,000 replies are kept in an inbox, each for an hour",
-    "limits.kept_reply_bytes": "256 MiB of replies are kept in an inbox, each for an hour",
-    "ipc.batch_requests": "up to 128 requests share a commit",
-    "ipc.unfinished_seconds": "a file that ends too early is waited for during two seconds",
-    "ipc.full_disk_seconds": "a batch waits five seconds for space, then it is answered with unavailable",
-    "ipc.queries_at_once": "four queries read at the same time",
-    "ipc.receipt_days": "receipts are kept for seven days of service",
-    "ipc.dead_max_bytes": "data/dead/ is kept below 1 GiB",
-    "ipc.max_request_bytes": "a request file has at most 256 KiB",
-    "memory.max_group_file_bytes": "1 MiB of a group file is served; of a larger MEMORY.md the newest notes",
-    "memory.max_note_chars": "a note has at most the protocol's 32,768 characters",
-    "memory.max_cache_bytes": "32 MiB of group files are kept in memory",
-    "memory.settle_seconds": "an appended note is looked at again after two seconds",
-    "conversation.idle_seconds": "an unused session leaves memory after an hour",
-    "conversation.max_sessions": "1,024 sessions are kept in memory",
-    "working.default_ttl_minutes": "an entry lives for five minutes unless its request says ttl_minutes",
-    "working.max_ttl_minutes": "an entry may live for a day; one that says nothing for five minutes",
-    "working.max_entries": "a session holds 50 entries",
-    "working.max_data_bytes": "an entry's data has at most 128 KiB",
-    "document.max_entries": "a document keeps 50 messages, 30 after it is compacted",
-    "document.keep_entries": "a document keeps 50 messages, 30 after it is compacted",
-    "document.max_tokens": "a document is compacted above 100,000 tokens",
-    "document.max_summary_characters": "a summary has at most 8,000 characters; the log has all",
-    "document.finished_task_seconds": "a task that ended stays for a day",
-    "document.write_out_seconds": "the document on disk has the last turn after two seconds",
-    "log.requests": "log.level = warning leaves out the line of each request",
-    "model.retries": "a model is asked again twice after a failure that may pass",
-    "conversation.window_turns": "history is made of the newest 50 turns, or of consolidation.memory_window if more",
-    "recall.results": "eight entries are recalled for a message",
-    "recall.newest": "a session that begins with nothing that matches is shown the five newest entries",
-    "recall.compare_seconds": "files are compared with the index every minute",
-    "tasks.per_group": "a group may have 100 tasks",
-    "turns.attempts": "a turn that the host's end cuts short is begun three times",
-    "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
-    "web.socket": "`honeybadger-host web --socket PATH` serves the page on a socket",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -282,8 +233,6 @@ def _declared_twice(path: Path, error: str) -> str:
 
 
 def _unknown(name: str, where: str) -> SettingsError:
-    if name in REMOVED_SETTINGS:
-        return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
     names = _names()
     below, _, rest = name.partition(".")
     if rest in names:

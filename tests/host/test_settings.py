@@ -12,7 +12,6 @@ import pytest
 
 from honeybadger_host.configuration import (
     CONFIG_FILE,
-    REMOVED_SETTINGS,
     environment_home,
     load_settings,
     notify_socket,
@@ -137,22 +136,6 @@ def test_an_unknown_variable_suggests_the_nearest(
     message = refused(folder)
     assert message.startswith(f"environment {variable}: ")
     assert says in message
-
-
-@pytest.mark.parametrize("name", REMOVED_SETTINGS)
-def test_a_removed_setting_says_what_to_do(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert name not in DEFAULTS
-    says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED_SETTINGS[name]}")
-    with pytest.raises(SettingsError, match=f"^--set: {says}"):
-        load_settings(folder, {name: "1"})
-    section, _, leaf = name.partition(".")
-    (folder / CONFIG_FILE).write_text(f"[{section}]\n{leaf} = 1\n")
-    with pytest.raises(SettingsError, match=rf"honeybadger\.toml: {says}"):
-        load_settings(folder)
-    (folder / CONFIG_FILE).unlink()
-    monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), "1")
-    with pytest.raises(SettingsError, match=f"environment .*: {says}"):
-        load_settings(folder)
 
 
 def test_an_empty_removed_section_is_no_error(folder: Path) -> None:
@@ -342,8 +325,7 @@ def test_every_setting_that_a_document_names_is_known() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         named = re.findall(rf"`((?:{sections})\.[a-z_]+)`", page.read_text())
         named = [name for name in named if not name.endswith((".md", ".json", ".jsonl"))]
-        known = {*DEFAULTS, *events, *(REMOVED_SETTINGS if page.name == "CHANGELOG.md" else ())}
-        assert [name for name in named if name not in known] == [], page
+        assert {*named} <= {*DEFAULTS, *events}, page
 
 
 def test_what_else_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
