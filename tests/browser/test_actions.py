@@ -81,6 +81,13 @@ def test_search_answers_as_somebody_types_and_its_hits_open(tab: Tab, site: Site
     assert re.search(r"\d\.\d\d points: ", tab.words())
     tab.page.locator("#results a").first.click()
     assert "Mimi is the name of the cat" in tab.words()
+    for page in ("search", "memory"):  # what was typed is in the address, for the way back
+        tab.go(f"/g/{group}/{page}")
+        tab.page.locator("#query").press_sequentially("dogs")
+        tab.page.wait_for_url("**query=dogs**")
+        tab.go("/")
+        tab.page.go_back()
+        assert "Nothing matches." in tab.words()
 
 
 def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site, group: str) -> None:
