@@ -32,23 +32,18 @@ from honeybadger_host.log import log
 LEDGER_FILE: Final = "data/recalled.db"
 MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of its rows is removed
 _SCHEMA: Final = """
-DROP TABLE IF EXISTS recalled;             -- of earlier versions
-DROP TABLE IF EXISTS said;
-DROP TABLE IF EXISTS last;
-CREATE TABLE IF NOT EXISTS shown (         -- `doc`: number in the search index, of turns and notes
+CREATE TABLE shown (         -- `doc`: number in the search index, of turns and notes
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
     doc INTEGER, UNIQUE (grp, session, id)
 );
-CREATE INDEX IF NOT EXISTS shown_turn ON shown (grp, session, turn);
-CREATE TABLE IF NOT EXISTS begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
-DROP TABLE IF EXISTS served;             -- of earlier versions
-DROP TABLE IF EXISTS made_with;
-CREATE TABLE IF NOT EXISTS contexts (      -- `at`: milliseconds since the epoch
+CREATE INDEX shown_turn ON shown (grp, session, turn);
+CREATE TABLE begun (one INTEGER PRIMARY KEY, at REAL NOT NULL);
+CREATE TABLE contexts (      -- `at`: milliseconds since the epoch
     number INTEGER PRIMARY KEY, hash TEXT NOT NULL, stable TEXT NOT NULL, grp TEXT NOT NULL, session TEXT NOT NULL,
     sender TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 """
 _TOO_MANY: Final = "DELETE FROM {0} WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM {0})"
 _KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
@@ -290,15 +285,30 @@ class InjectionLedger:
 
     def _opened(self) -> sqlite3.Connection:
         """Return the database, opened or made when needed. Raises OSError, sqlite3.Error."""
-        if self._db is None:
-            make_folders(self._path.parent)
-            make_file(self._path)
-            self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
-            self._db.executescript(_SCHEMA)
-            self._db.execute("INSERT OR IGNORE INTO begun VALUES (1, ?)", (self._clock(),))
+        if self._db is not None:
+            return self._db
+        db = self._connect()
+        if db.execute("PRAGMA user_version").fetchone() != (1,):  # new, or of an earlier version
+            self._close()
+            self._remove()
+            db = self._connect()
+            db.executescript(_SCHEMA)
+            db.execute("INSERT INTO begun VALUES (1, ?)", (self._clock(),))
+            db.execute("PRAGMA user_version = 1")
+        return db
+
+    def _connect(self) -> sqlite3.Connection:
+        make_folders(self._path.parent)
+        make_file(self._path)
+        self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False, isolation_level=None)
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA journal_mode = WAL")  # an injection is noted in 0.02 ms, without in 0.1 ms
         return self._db
+
+    def _remove(self) -> None:
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{self._path}{end}")
 
     def _close(self) -> None:
         if self._db is not None:
@@ -311,9 +321,7 @@ class InjectionLedger:
             self._close()
         is_damaged = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _WORLD
         if is_damaged:
-            for end in ("", "-wal", "-shm"):
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{self._path}{end}")
+            self._remove()
         if not self._has_failed or is_damaged:
             now_what = "it begins again" if is_damaged else "entries in view may be recalled once more"
             log.warning("ledger.failed", file=LEDGER_FILE, error=str(error), now_what=now_what)

@@ -1,5 +1,7 @@
 """Memory that was shown to a model is known as long as it is in view, whatever becomes of the index."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,18 @@ def test_a_damaged_ledger_is_begun_again(ledger: InjectionLedger, tmp_path: Path
     assert seen(ledger, "s") == {}
     ledger.note(injection("s", "b"))
     assert seen(ledger, "s") == {"b": 1}
+
+
+def test_no_text_of_an_earlier_versions_ledger_is_kept(ledger: InjectionLedger, tmp_path: Path) -> None:
+    file = tmp_path / LEDGER_FILE
+    file.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE shown (id TEXT)")
+        db.execute("INSERT INTO shown VALUES ('the cellar code is 4711')")
+        db.commit()
+    ledger.note(injection("s", "a"))
+    assert seen(ledger, "s") == {"a": 1}
+    assert not any(b"cellar" in path.read_bytes() for path in file.parent.iterdir())
 
 
 def test_an_unwritable_ledger_is_logged_once(ledger: InjectionLedger, tmp_path: Path) -> None:
