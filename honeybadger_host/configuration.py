@@ -87,11 +87,6 @@ def environment_home() -> Path | None:
     return Path(value) if value else None
 
 
-def editor_of_user() -> str:
-    """Return the command of the caller's text editor."""
-    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-
-
 def user_folders() -> tuple[Path, Path]:
     """Return the caller's home folder and the folder of its configuration (XDG)."""
     home = Path.home()

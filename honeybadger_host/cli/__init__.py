@@ -32,7 +32,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Look": {
         "groups": ("groups", "List the groups of the home."),
-        "notes": ("groups", "List, show, edit or archive the notes of a group."),
         "context": ("memory", "Print the context an agent gets now, or got earlier."),
         "search": ("memory", "Search a group's memory and conversations."),
         "log": ("memory", "Print who changed what when, newest first."),

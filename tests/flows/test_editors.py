@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.commands import cli_error, cli_json, cli_text
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, RawSender, arguments_of, request, run_cli, wait_for
 from tests.people import grow_old, looking, newest_edit, save, settle
@@ -106,8 +106,9 @@ def test_a_reworded_note_is_not_added_again_by_undo(make_host: HostFactory, stra
     newest_edit(home, "MEMORY.md", 3)
     assert "adds the note of" in cli_text("undo", seq, home=home)
     assert "Prefers cake" in stranger.memory_text()
-    (cake,) = [row for row in cli_json("notes", "list", "main", home=home) if row["text"] == "Prefers cake"]
-    cli_text("notes", "edit", "main", cake["id"], "--text", "Prefers pie", home=home)
+    hits = stranger.do("q", "search_memory", query="cake")["hits"]
+    (cake,) = [hit for hit in hits if hit["text"] == "- Prefers cake"]
+    RawSender(home, sender="operator").make().do("e", "edit_note", id=cake["id"], content="Prefers pie")
     assert " of operator: undo that first" in cli_error("undo", seq, home=home)
 
 

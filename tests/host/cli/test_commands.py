@@ -1,7 +1,6 @@
 """The help of both programs, and how a mistyped command is answered."""
 
 import re
-import stat
 from pathlib import Path
 
 import orjson
@@ -10,7 +9,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_host.cli import ALIASES, SECTIONS, Commands
 from tests.conftest import HostFactory
-from tests.hosting import run_agent, run_cli, wait_for
+from tests.hosting import run_agent, run_cli
 
 NARROW = {"COLUMNS": "80"}
 
@@ -93,54 +92,6 @@ def test_a_home_without_groups_says_how_to_make_one(tmp_path: Path) -> None:
     refused = run_cli("groups", home=tmp_path)
     assert refused.returncode in (4, 9)
     assert "init" in refused.stderr
-
-
-def test_notes_are_listed_shown_and_edited(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
-    make_host().start()
-    client = SyncClient(home=home, sender="scout")
-    client.update_memory("User likes tea\nwithout sugar", section="Preferences")
-    client.update_memory("The boat is red")
-    listed = run_cli("notes", "list", "main", "--json", home=home)
-    newest, oldest = orjson.loads(listed.stdout)
-    assert (newest["text"], oldest["section"]) == ("The boat is red", "Preferences")
-    assert "and 1 older" in run_cli("notes", "list", "main", "-n", "1", home=home).stdout
-    name = oldest["id"].partition("#")[2]
-    assert run_cli("notes", "show", "main", name[:6], home=home).stdout.endswith("User likes tea\nwithout sugar\n")
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nsed -i s/tea/coffee/ "$1"\n')
-    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
-
-    def edit() -> str:
-        return run_cli("notes", "edit", "main", name, home=home, env={"EDITOR": str(editor)}).stdout
-
-    def authors() -> list[str]:
-        rows = orjson.loads(run_cli("notes", "list", "main", "--json", home=home).stdout)
-        return [row["author"] for row in rows]
-
-    path = home / "groups/main/MEMORY.md"
-    path.write_text(path.read_text().replace("The boat is red", "The boat is blue"))
-    wait_for(lambda: authors() == ["human", "scout"], what="the reworded note is the person's")
-    (newest,) = orjson.loads(run_cli("notes", "list", "main", "--by", "human", "--json", home=home).stdout)
-    wait_for(lambda: edit().startswith("edited: MEMORY.md#"), what="the note has settled and is edited")
-    assert "- User likes coffee\n  without sugar\n" in (home / "groups/main/MEMORY.md").read_text()
-    removed = run_cli("notes", "rm", "main", newest["id"], home=home)
-    assert (removed.returncode, removed.stderr) == (0, "")
-    assert "The boat is blue" not in (home / "groups/main/MEMORY.md").read_text()
-    assert "The boat is blue" in (home / "groups/main/archive/MEMORY.md").read_text()
-    missing = run_cli("notes", "show", "main", name, home=home)
-    assert missing.returncode == 9
-    assert "notes list main" in missing.stderr
-    (left,) = orjson.loads(run_cli("notes", "list", "main", "--json", home=home).stdout)
-    failed = run_cli("notes", "edit", "main", left["id"], home=home, env={"EDITOR": "false"})
-    assert failed.returncode == 1
-    assert "nothing was changed" in failed.stderr
-
-
-def test_notes_of_an_unreadable_file_are_not_called_none(home: Path) -> None:
-    (home / "groups/main/MEMORY.md").symlink_to("/nowhere")
-    refused = run_cli("notes", "list", "main", home=home)
-    assert refused.returncode == 1
-    assert "groups/main/MEMORY.md is a link, and the host reads plain files only" in refused.stderr
 
 
 def test_logs_without_a_service_say_where_to_look(home: Path) -> None:
