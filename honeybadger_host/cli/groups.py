@@ -55,7 +55,7 @@ def tasks(
     as_json: AsJson = False,
 ) -> None:
     """Show, run, pause, resume or cancel tasks."""
-    action, rest = action_in(words, ACTIONS, "list")
+    action, rest = action_in(words, ACTIONS)
     if action == "list":
         found = {
             group: asked_of(home, group, "list_tasks", {})["tasks"] for group in rest or groups_with(home, "tasks")

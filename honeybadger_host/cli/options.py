@@ -143,18 +143,16 @@ def groups_with(home: Path, folder: str) -> list[str]:
     return sorted(path.parent.name for path in (home / "groups").glob(f"*/{folder}") if path.is_dir())
 
 
-def action_in(words: list[str] | None, actions: Iterable[str], default: str) -> tuple[str, list[str]]:
-    """Return the action that is the first of some words, and the others. Without words it is `list`.
+def action_in(words: list[str] | None, actions: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the action that is the first of some words, and the others; `list` if they name none.
 
-    Args:
-        default: the action of one word that is the name of a group.
     Raises BadParameter.
     """
     action, *rest = words or ["list"]
     if action not in actions:
         if rest:
             raise typer.BadParameter(f"{action} is not one of {', '.join(actions)}")
-        action, rest = default, [action]
+        action, rest = "list", [action]
     if action == "list" and len(rest) > 1:
         raise typer.BadParameter("list takes one group, or none for all")
     return action, rest

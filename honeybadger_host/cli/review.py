@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from honeybadger_agent.cli.terminal import here
-from honeybadger_agent.wire.proposals import UNDECIDED, changed_lines, is_copied
+from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.options import AsJson, Home, action_in, groups_with, paint, print_json, tell
 
@@ -30,18 +29,18 @@ def review(
         list[str] | None,
         typer.Argument(
             metavar="[list] [GROUP] | ACTION GROUP [PROPOSAL] [OPERATION]...",
-            help="A group, to decide about its proposals one by one; nothing, to list all; or an action.",
+            help="A group, to list its proposals; nothing, to list all; or an action.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List decided ones, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decide about proposals of curation. Without an action, each operation is asked about.
+    """Decide about proposals of curation.
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
-    action, rest = action_in(words, _ACTIONS, "")
-    if action not in ("", "list") and len(rest) < 2:
+    action, rest = action_in(words, _ACTIONS)
+    if action != "list" and len(rest) < 2:
         raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
     if not rest:
         _list_all(home, every, as_json)
@@ -49,8 +48,6 @@ def review(
     group, *more = rest
     ask: _Ask = partial(asked_of, home, group)
     match action:
-        case "":
-            _go_through(ask) if sys.stdin.isatty() and not as_json else _list(ask, every, as_json)
         case "list":
             _list(ask, every, as_json)
         case "show":
@@ -183,53 +180,3 @@ def _print(lines: Iterable[str]) -> None:
     """Print the lines of operations."""
     for line in lines:
         print(paint(here(line), _COLOURS[line[:4]]) if line[:4] in _COLOURS else here(line))
-
-
-def _go_through(ask: _Ask) -> None:
-    """Ask about each operation that waits or that a gate refused."""
-    rows = [row for row in ask("list_proposals", {})["proposals"] if not row.get("problem")]
-    for row in rows:
-        print(here(f"\n{row['id']}: {row['kind']} by {row['by']}, {row['made_at']}"))
-        asked: set[int] = set()
-        while True:
-            proposal = _proposal(ask, row["id"])
-            left = [each for each in proposal["operations"] if each["n"] not in asked and each["state"] in UNDECIDED]
-            if not left:
-                break
-            asked.add(left[0]["n"])
-            if not _decided(ask, proposal, left[0]):
-                return
-    print("nothing more waits for a decision" if rows else "nothing waits for a decision")
-
-
-def _decided(ask: _Ask, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
-    """Ask about one operation; return whether to go on."""
-    number = operation["n"]
-
-    def decide(decision: str, numbers: list[int]) -> None:
-        wanted = {"proposal": proposal["id"], "decision": decision, "operations": numbers}
-        print(here(_told(decision, ask("decide_proposal", wanted))))
-
-    while True:
-        _print(_operation(operation, proposal["before"]))
-        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [c]opies, [q]uit"
-        answer = typer.prompt(asked, default="n").strip().lower()[:1]
-        match answer:
-            case "a":
-                decide("accept", [number])
-                return True
-            case "s":
-                decide("strike", [number])
-                return True
-            case "e":
-                typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
-                operation = next(each for each in _proposal(ask, proposal["id"])["operations"] if each["n"] == number)
-            case "c":
-                copied = [each["n"] for each in proposal["operations"] if is_copied(each)]
-                if copied:
-                    decide("accept", copied)
-                return True
-            case "q":
-                return False
-            case _:
-                return True

@@ -22,9 +22,8 @@ from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory, MakeClient
 from tests.endpoint import Answer, Asked, openai, refusal, served
 from tests.flows.test_dream import answering
-from tests.hosting import AT_ONCE, PATIENCE, PLAIN, RawSender, request, run_cli, status_of, turns_of, wait_for
+from tests.hosting import AT_ONCE, PATIENCE, RawSender, request, run_cli, status_of, turns_of, wait_for
 from tests.people import settle
-from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
@@ -538,31 +537,22 @@ def test_an_earlier_mode_means_copied_and_the_log_says_so_once(
     )
 
 
-def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, home: Path, talk: Talk) -> None:
+def test_a_person_decides_about_single_operations(make_host: HostFactory, home: Path, talk: Talk) -> None:
     answer = {**REMEMBERS, "memory_update": f"- {MOVE}\n- Ann hates Lisbon.\n"}
     make_host(scripted(home, answer) | {"curation.apply": "review"}).start()
     talk.fill(11)
     wait_for(lambda: list((home / "groups/main/proposals").glob("*.json")))
     (row,) = review(home, "list", "main")["proposals"]
     assert (row["waiting"], row["refused"]) == (4, 0)
-    shown = at_a_terminal(home, ["review", "main", "--home", str(home)], ["n", "c", "s"])
+    shown = cli_text("review", "show", "main", row["id"], home=home)
     assert "written by scripted:curation.json, nobody said this" in shown
     assert f"ann: {MOVE}" in shown
     assert "said in main#1, main#3" in shown
-    assert "\\x1b" not in shown  # colours, not their codes
+    review(home, "accept", "main", row["id"], "1", "2", "3")
+    review(home, "strike", "main", row["id"], "4")
     talk.is_consolidated(6)
     assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "struck"]
-    assert "nothing waits" in at_a_terminal(home, ["review", "main", "--home", str(home)], [])
-
-
-def at_a_terminal(folder: Path, words: list[str], answers: list[str]) -> str:
-    """Run a command of the operator's on a terminal, and type an answer at each prompt; return all it shows."""
-    with Terminal([*PLAIN, *words], folder) as terminal:
-        for number, answer in enumerate(answers, 1):
-            terminal.wait_for("[n]:", times=number)
-            terminal.enter(answer)
-        assert terminal.end() == 0, terminal.text
-        return terminal.text
+    assert "nothing waits" in cli_text("review", "main", home=home)
 
 
 def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: Path, talk: Talk) -> None:
