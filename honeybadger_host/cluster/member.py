@@ -273,8 +273,7 @@ class Member:
         """
         remove_derived(self.home)
         vacuum(writer, self._path)
-        self._looking = threading.Thread(target=self._look, args=(stream, plans), name="look", daemon=True)
-        self._looking.start()
+        threading.Thread(target=self._look, args=(stream, plans), name="look", daemon=True).start()
 
     def _look(self, stream: int, plans: Sequence[Forgetting] | None) -> None:
         left = [Residue(".", "not looked through: a host that ended knew what to look for, this one does not")]

@@ -96,11 +96,7 @@ def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
         if number == known_from and now != oldest:
             insert_texts(connection, [(old.file, row.seq, oldest)])
             now = oldest
-        if is_append(row):
-            now = None if now is None and row.offset else (now or b"") + row.data
-            continue
-        row = _united(connection, row, now)
-        now = _after(now, row)
+        now = _after(now, _united(connection, row, now))
     if known_from == len(old.rows) and now != oldest:
         insert_texts(connection, [(old.file, max(old.seen_seq, old.rows[-1].seq) + 1, oldest)])
 
@@ -111,8 +107,8 @@ def _rewrite(connection: sqlite3.Connection, row: Row, data: bytes) -> Row:
 
 
 def _after(text: bytes | None, row: Row) -> bytes | None:
-    """Return a text after a change that is no append, or None if it is not known."""
-    if text is None and row.kind not in (*WHOLE_KINDS, "edit_new"):
+    """Return a text after a change, or None if it is not known."""
+    if text is None and row.kind not in WHOLE_KINDS and not is_first(row):
         return None
     try:
         return text_after(text or b"", row)
