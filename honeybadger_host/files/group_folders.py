@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from honeybadger_host.files.home import groups_in
+
+T = TypeVar("T")
 
 # Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
 _COARSEST_STAMP_SECONDS: Final = 3.0
@@ -50,14 +52,42 @@ def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
     return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
+class Listings(Generic[T]):
+    """What is made of the names in folders; a folder is listed again only when it changed. Any thread.
+
+    Args:
+        make: lists a folder. Raises OSError.
+
+    Attributes:
+        kept: folder -> what was made of it last.
+    """
+
+    def __init__(self, make: Callable[[str], T], clock: Callable[[], float] = time.monotonic) -> None:
+        self._make, self._clock = make, clock
+        self.kept: dict[str, tuple[Unchanged, T]] = {}
+
+    def of(self, folder: str) -> T:
+        """Return what is made of a folder as it is now. Raises OSError; if it is gone, nothing of it is kept."""
+        try:
+            status = os.stat(folder)
+            kept = self.kept.get(folder)
+            if kept is None or not kept[0].holds(status):
+                kept = Unchanged() if kept is None else kept[0], self._make(folder)
+                kept[0].listed(status, self._clock())
+                self.kept[folder] = kept
+            return kept[1]
+        except (FileNotFoundError, NotADirectoryError):
+            self.kept.pop(folder, None)
+            raise
+
+
 class GroupFolders:
     """The names in each `groups/<group>`; a folder is listed again only when it changed. Any thread."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._home = home
-        self._clock = clock
         self._lock = threading.Lock()
-        self._unchanged: dict[str, Unchanged] = {}
+        self._listings = Listings(lambda folder: frozenset(os.listdir(folder)), clock)
         # Group -> names in its folder at the last `refresh`; the same object until the folder is listed again.
         self.current: Mapping[str, frozenset[str]] = {}
 
@@ -65,16 +95,8 @@ class GroupFolders:
         """List the folders that changed; return `current`."""
         with self._lock:
             current: dict[str, frozenset[str]] = {}
-            kept: dict[str, Unchanged] = {}
             for group in groups_in(self._home):
-                folder, unchanged = f"{self._home}/groups/{group}", self._unchanged.get(group, Unchanged())
                 with contextlib.suppress(OSError):  # removed meanwhile, or the host may not list it: `doctor` names it
-                    status = os.stat(folder)
-                    if unchanged.holds(status):
-                        current[group] = self.current[group]
-                    else:
-                        current[group] = frozenset(os.listdir(folder))
-                        unchanged.listed(status, self._clock())
-                    kept[group] = unchanged
-            self.current, self._unchanged = current, kept
+                    current[group] = self._listings.of(f"{self._home}/groups/{group}")
+            self.current = current
             return current

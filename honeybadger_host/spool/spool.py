@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS, TURNS
-from honeybadger_host.files.group_folders import Unchanged
+from honeybadger_host.files.group_folders import Listings
 from honeybadger_host.files.safe_files import closing_fd, open_folder
 from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
@@ -60,7 +60,7 @@ class Spool:
         self._room = QUANTUM  # number of requests that these queues share in the next batch
         self._is_of_new = False  # the last batch had requests of other queues only
         self._ignored: set[str] = set()
-        self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
+        self._listings = Listings(self._list_names)
 
     @property
     def pending(self) -> int:
@@ -80,7 +80,7 @@ class Spool:
     @property
     def folders(self) -> list[str]:
         """The folders that are listed: `data/ipc`, its groups, and the `requests/` and `turns/` of all senders."""
-        return [*self._listings, *self.inboxes]
+        return [*self._listings.kept, *self.inboxes]
 
     @property
     def has_unfinished(self) -> bool:
@@ -269,29 +269,22 @@ class Spool:
 
     def _names_in(self, folder: str) -> Sequence[str]:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""
-        now = time.monotonic()
-        unchanged, names = self._listings.get(folder, (Unchanged(), ()))
         self.listen(folder)
         try:
-            status = os.stat(folder)
-            if unchanged.holds(status):
-                return names
-            with os.scandir(folder) as entries:
-                listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            return self._listings.of(folder)
         except (FileNotFoundError, NotADirectoryError):
-            self._listings.pop(folder, None)
             return ()
         except OSError:  # too many open files, an I/O error: assume that nothing changed
-            unchanged.forget()
-            return names
-        names = []
-        for name, is_folder in listed:
-            if is_folder and NAME.fullmatch(name):
-                names.append(name)
-            elif not name.startswith("."):
-                self._ignore(f"{folder}/{name}", "not a folder, or not a name the protocol allows")
-        unchanged.listed(status, now)
-        self._listings[folder] = (unchanged, names)
+            return self._listings.kept[folder][1] if folder in self._listings.kept else ()
+
+    def _list_names(self, folder: str) -> Sequence[str]:
+        names: list[str] = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                    names.append(entry.name)
+                elif not entry.name.startswith("."):
+                    self._ignore(f"{folder}/{entry.name}", "not a folder, or not a name the protocol allows")
         return names
 
     def _ignore(self, what: str, why: str) -> None:

@@ -9,13 +9,12 @@ import contextlib
 import os
 import stat
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.group_folders import Unchanged
+from honeybadger_host.files.group_folders import Listings
 from honeybadger_host.files.safe_files import kind_of
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.log import log
@@ -34,8 +33,7 @@ class EntryFiles:
         self.home = home
         self.read = read or (lambda file: read_whole(home / file))
         self._lock = threading.Lock()  # held to spell a category
-        # Folder -> whether it must be listed again, and the folders in it.
-        self._listed: dict[str, tuple[Unchanged, tuple[str, ...]]] = {}
+        self._listings = Listings(self._list_categories)
         # (group, category in lower case) -> its spelling, of those that were placed before they had a folder.
         self._spelled: dict[tuple[str, str], str] = {}
 
@@ -103,24 +101,22 @@ class EntryFiles:
         return True
 
     def _walk(self, folder: str) -> Iterator[str]:
-        path = f"{self.home}/{folder}"
         try:
-            status = os.stat(path, follow_symlinks=False)
-            if not stat.S_ISDIR(status.st_mode):
-                raise NotADirectoryError
-            unchanged, below = self._listed.get(folder) or (Unchanged(), ())
-            if not unchanged.holds(status):
-                with os.scandir(path) as entries:
-                    found = sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False))
-                below = tuple(each for each in found if CATEGORY.fullmatch(each.split("/", 3)[3]))
-                unchanged.listed(status, time.monotonic())
-                self._listed[folder] = (unchanged, below)
+            below = self._listings.of(f"{self.home}/{folder}")
         except OSError:  # it was removed, or the host may not list it: `doctor` names it
-            self._listed.pop(folder, None)
             return
         yield folder
         for each in below:
             yield from self._walk(each)
+
+    def _list_categories(self, path: str) -> Sequence[str]:
+        """Return the folders of the categories right below one. Raises OSError, also if it is a link."""
+        if os.path.islink(path):
+            raise NotADirectoryError
+        folder = path.removeprefix(f"{self.home}/")
+        with os.scandir(path) as entries:
+            found = sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False))
+        return [each for each in found if CATEGORY.fullmatch(each.split("/", 3)[3])]
 
     # ------------------------------------------------------------------------------------------------------ reading
 
