@@ -15,7 +15,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
-from honeybadger_host.curation.asking import SILENCE_SECONDS, Asker, Budgets
+from honeybadger_host.curation.asking import SILENCE_SECONDS, Asker
 from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
@@ -356,7 +356,7 @@ def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Call
         writer,
         lambda: models.open(name),
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
-        Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),
+        settings.curation,
         max_output_tokens=settings.model.max_output_tokens,
         silence_seconds=settings.model.timeout_seconds if is_set else SILENCE_SECONDS,
     )

@@ -31,7 +31,7 @@ from honeybadger_agent.models.model import ModelSaid, Prompt, UserSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.curation.asking import Asker, Budgets
+from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.proposal import counts_of
 from honeybadger_host.curation.proposal_files import stored
@@ -42,6 +42,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
+from honeybadger_host.settings import Curation
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
@@ -129,7 +130,9 @@ async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.R
     async def opened() -> ScriptedModel:
         return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)
 
-    asker = Asker(host.journal, lambda: host.pipeline.writer, opened, str, Budgets(), max_output_tokens=4096)
+    asker = Asker(
+        host.journal, lambda: host.pipeline.writer, opened, str, Curation(tokens_per_day=0), max_output_tokens=4096
+    )
     dreams = Dreams(replace(uses, asker=asker), infers=False)
     applied = 0
     async with anyio.create_task_group() as tasks:

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -27,7 +27,6 @@ from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, Prompt, UserSaid
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire.refusals import nearest
-from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.journal import Journal
@@ -35,6 +34,7 @@ from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.settings import CuratedKind, Curation
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.threads import Threads
 
@@ -68,47 +68,35 @@ class Budget(NamedTuple):
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """The tokens that curation may use in a day (UTC).
+def budgets_used(limits: Curation, spent: Sequence[Spent], booked: Spent | None = None) -> Iterator[Budget]:
+    """Yield the budgets of a day (UTC) with the tokens that it has used.
 
     Args:
-        tokens_per_day: limit of all groups and kinds together; 0: no limit.
-        groups, kinds: name -> tokens per day; a name that is left out has no separate limit.
+        booked: yield only the budgets that limit this call; None: all.
     """
+    if limits.tokens_per_day:
+        yield Budget("curation.tokens_per_day", sum(row.tokens for row in spent), limits.tokens_per_day)
+    for member, of_members in (("group", limits.groups), ("kind", limits.kinds)):
+        for name, limit in of_members.items():
+            if booked is None or getattr(booked, member) == name:
+                tokens = sum(row.tokens for row in spent if getattr(row, member) == name)
+                yield Budget(f"curation.{member}s.{name}", tokens, limit)
 
-    tokens_per_day: int = 0
-    groups: Mapping[str, int] = field(default_factory=dict)
-    kinds: Mapping[Kind, int] = field(default_factory=dict)
 
-    def used(self, spent: Sequence[Spent], booked: Spent | None = None) -> Iterator[Budget]:
-        """Yield the budgets with the tokens that a day has used.
+def why_over_budget(limits: Curation, spent: Sequence[Spent], booked: Spent) -> str | None:
+    """Return why a question must wait, with the budget and the time of its reset, or None if it may be asked.
 
-        Args:
-            booked: yield only the budgets that limit this call; None: all.
-        """
-        if self.tokens_per_day:
-            yield Budget("curation.tokens_per_day", sum(row.tokens for row in spent), self.tokens_per_day)
-        for member, limits in (("group", self.groups), ("kind", self.kinds)):
-            for name, limit in limits.items():
-                if booked is None or getattr(booked, member) == name:
-                    used = sum(row.tokens for row in spent if getattr(row, member) == name)
-                    yield Budget(f"curation.{member}s.{name}", used, limit)
-
-    def refusal(self, spent: Sequence[Spent], booked: Spent) -> str | None:
-        """Return why a question must wait, with the budget and the time of its reset, or None if it may be asked.
-
-        Args:
-            spent: the other calls on the day of `booked`.
-        """
-        for setting, used, limit in self.used(spent, booked):
-            if used + booked.tokens > limit:
-                tomorrow = date.fromisoformat(booked.day) + timedelta(days=1)
-                return (
-                    f"{used} tokens were used today, this needs up to {booked.tokens}, and {setting} is {limit}: "
-                    f"it waits until {tomorrow} 00:00 UTC, or until that is more"
-                )
-        return None
+    Args:
+        spent: the other calls on the day of `booked`.
+    """
+    for setting, tokens, limit in budgets_used(limits, spent, booked):
+        if tokens + booked.tokens > limit:
+            tomorrow = date.fromisoformat(booked.day) + timedelta(days=1)
+            return (
+                f"{tokens} tokens were used today, this needs up to {booked.tokens}, and {setting} is {limit}: "
+                f"it waits until {tomorrow} 00:00 UTC, or until that is more"
+            )
+    return None
 
 
 # -------------------------------------------------------------------------------------------------------- the question
@@ -120,7 +108,7 @@ class Question:
 
     group: str
     name: str
-    kind: Kind
+    kind: CuratedKind
     system: str
     text: str
 
@@ -161,7 +149,7 @@ class Asker:
     _writer: Callable[[], Threads]
     _open_model: Callable[[], Awaitable[Model]]
     _clean: Callable[[str], str]
-    _budgets: Budgets
+    _limits: Curation
     max_output_tokens: int
     silence_seconds: float = SILENCE_SECONDS
     tokens: Counter[str] = field(default_factory=Counter)
@@ -175,7 +163,7 @@ class Asker:
     @property
     def budgets(self) -> Sequence[Budget]:
         """The budgets, with the tokens used today."""
-        return list(self._budgets.used(self.spent_today))
+        return list(budgets_used(self._limits, self.spent_today))
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question; a kept answer is returned without asking again.
@@ -190,7 +178,7 @@ class Asker:
         prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
         most = Spent(_today(), question.group, question.kind, prompt + self.max_output_tokens)
         reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
-        if (why := self._budgets.refusal(reserved, most)) is not None:
+        if (why := why_over_budget(self._limits, reserved, most)) is not None:
             raise OverBudget(why)
         self._reserved[question.key] = most
         try:

@@ -17,12 +17,12 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Category, FoundId, Session, Title, shaped
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entries.entry import show_time
+from honeybadger_host.settings import CuratedKind
 
 RULES: Final = "rules"  # `by` of a proposal that no model made
 ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
 MAX_TEXT: Final = 65_536  # characters of a result: twice those of the longest note or entry that an agent may save
 
-Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 Op: TypeAlias = Literal["add", "merge", "retire", "refine", "write_history", "write_summary", "write"]
 # `refused`: a gate refused it. `struck`: a person does not want it. `stale`: a source has changed.
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
@@ -171,7 +171,7 @@ class Proposal(Part):
     v: Literal[1] = 1
     id: _Name
     group: _Name
-    kind: Literal[Kind, "write"]
+    kind: Literal[CuratedKind, "write"]
     made_at: _At
     by: str = RULES
     prompt: _Digest | None = None

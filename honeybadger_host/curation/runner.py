@@ -22,9 +22,9 @@ from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.curation.dreams import Dreams, Dreamt, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment, saved_in
 from honeybadger_host.curation.passes import PassDependencies, newest_sessions
-from honeybadger_host.curation.proposal import Kind
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
+from honeybadger_host.settings import CuratedKind
 
 AT_ONCE: Final = 2  # jobs that run at the same time: most self-hosted model servers answer no more calls at once
 FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further failure doubles it
@@ -36,7 +36,7 @@ class Job(NamedTuple):
     """A task for a group; a consolidation also has a session."""
 
     group: str
-    kind: Kind
+    kind: CuratedKind
     session: str = ""
 
     def __str__(self) -> str:

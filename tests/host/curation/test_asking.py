@@ -10,22 +10,24 @@ from structlog.testing import capture_logs
 from honeybadger_host.curation.asking import (
     NAMES,
     RULES,
-    Budgets,
     DirectiveName,
     Question,
+    budgets_used,
     built_in,
     read_directive,
+    why_over_budget,
 )
 from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.schema import Spent
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.ops.doctor.agent_checks import directives as check
+from honeybadger_host.settings import Curation
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
 
 def test_a_used_up_budget_stops_its_group_or_kind() -> None:
-    budgets = Budgets(10_000, {"main": 1000}, {"dream": 500})
+    budgets = Curation(tokens_per_day=10_000, groups={"main": 1000}, kinds={"dream": 500})
     spent = [Spent("2026-12-31", "main", "consolidation", 800), Spent("2026-12-31", "work", "dream", 300)]
     limits = [
         ("main", "consolidation", 200, "curation.groups.main is 1000: it waits until 2027-01-01 00:00 UTC"),
@@ -34,10 +36,10 @@ def test_a_used_up_budget_stops_its_group_or_kind() -> None:
         ("main", "dream", 200, "800 tokens were used today, this needs up to 201, and curation.groups.main"),
     ]
     for group, kind, left, says in limits:
-        assert budgets.refusal(spent, Spent("2026-12-31", group, kind, left)) is None
-        assert says in str(budgets.refusal(spent, Spent("2026-12-31", group, kind, left + 1)))
-    assert [each[1:] for each in budgets.used(spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
-    assert Budgets().refusal(spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
+        assert why_over_budget(budgets, spent, Spent("2026-12-31", group, kind, left)) is None
+        assert says in str(why_over_budget(budgets, spent, Spent("2026-12-31", group, kind, left + 1)))
+    assert [each[1:] for each in budgets_used(budgets, spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
+    assert why_over_budget(Curation(tokens_per_day=0), spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
 
 
 BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}
