@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import sys
@@ -23,7 +22,7 @@ import structlog
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.files.home import STATUS_FILE, is_served, read_holder
 from honeybadger_host.files.safe_files import replace
-from honeybadger_host.text.json_values import object_in
+from honeybadger_host.text.json_values import dumped, object_in
 from honeybadger_host.text.redaction import redact_line
 
 # Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
@@ -52,7 +51,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
             *shared,
             structlog.processors.format_exc_info,
             _redact_exception,
-            structlog.processors.JSONRenderer(serializer=lambda event, **_: _dumped(event)),
+            structlog.processors.JSONRenderer(serializer=lambda event, **_: dumped(event)),
         ]
         factory = structlog.BytesLoggerFactory(cast(BinaryIO, _outlet))
     structlog.configure(
@@ -180,14 +179,6 @@ def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any
     return event
 
 
-def _dumped(value: Any, options: int = 0) -> bytes:
-    """Return JSON. What UTF-8 cannot encode, as in the name of a file, becomes `?`."""
-    try:
-        return orjson.dumps(value, default=repr, option=options)
-    except TypeError:
-        return json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
-
-
 @dataclass(slots=True)
 class Counters:
     """Counters since the start. Written by the pipeline's threads; reading needs no lock.
@@ -240,7 +231,7 @@ class Counters:
 
 def write_status(home: Path, status: dict[str, Any]) -> None:
     """Replace the status file; it is a snapshot for `honeybadger-host status`, not durable. Raises OSError."""
-    replace(home / STATUS_FILE, _dumped(status, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), is_durable=False)
+    replace(home / STATUS_FILE, dumped(status, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), is_durable=False)
 
 
 def read_status(home: Path) -> dict[str, Any]:

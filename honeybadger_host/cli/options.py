@@ -20,6 +20,7 @@ from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.configuration import environment_home
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.files.home import JOURNAL_FILE, has_journal
+from honeybadger_host.text.json_values import dumped
 from honeybadger_host.text.time_stamps import time_stamp
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -78,7 +79,7 @@ def flags_of(overrides: list[str] | None) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+    sys.stdout.write(dumped(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
 def some_of(what: str, lines: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from honeybadger_host.curation.proposal import (
     parse_proposal,
 )
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import printable
 from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles, read_whole
 from honeybadger_host.text.labels import folded
@@ -73,7 +74,7 @@ def stored(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) 
         except FileNotFoundError:
             continue  # a person removed it meanwhile
         except (OSError, WorldFailed, ValueError) as error:
-            yield Stored(name, None, str(error), changed_at)
+            yield Stored(printable(name), None, printable(str(error)), changed_at)
 
 
 def readable(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) -> list[Proposal]:

@@ -152,7 +152,8 @@ class ChangedFiles:
         for place in (_CONSOLIDATED, SESSIONS):
             folders += (f"{place}/{group}" for group in named_folders(self._home / place))
         for group in named_folders(self._home / WORKING):
-            folders += (f"{WORKING}/{group}/{name}" for name in names_in(f"{self._home}/{WORKING}/{group}"))
+            sessions = filter(_is_text, names_in(f"{self._home}/{WORKING}/{group}"))
+            folders += (f"{WORKING}/{group}/{session}" for session in sessions)
         for group, names in groups.items():
             folders += (f"groups/{group}/{name}" for name in ("proposals", "tasks") if name in names)
             if "archive" in names:
@@ -235,7 +236,8 @@ _SAYS: Final[dict[WholeKind, tuple[str, str]]] = {
 def files_of(home: Path, group: str) -> Iterator[str]:
     """Yield the files of a group, below the home folder: the host's own, and people's files that contexts show.
 
-    Inboxes, other files in the group's folder, and links, which the host does not read, are left out.
+    Inboxes, other files in the group's folder, names that are not UTF-8, and links, which the host does not read, are
+    left out.
     """
     yield from (file for file in _named_files(home, group) if not (home / file).is_symlink())
     for kept in sorted(home.glob(f"{REPLACED}/*")):
@@ -259,7 +261,7 @@ def _below(home: Path, folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(home / folder):
         folders.sort()
         for name in sorted(names):
-            if not name.startswith("."):
+            if not name.startswith(".") and _is_text(f"{place}/{name}"):
                 yield str((Path(place) / name).relative_to(home))
 
 

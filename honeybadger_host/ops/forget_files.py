@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REPLIES, REQUESTS, TURNS
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
-from honeybadger_host.files.safe_files import names_in, open_folder, open_plain
+from honeybadger_host.files.safe_files import names_in, open_folder, open_plain, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.opening import BEFORE
@@ -116,4 +116,4 @@ def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool, *, is_a
         raise WorldFailed(f"cannot remove from {folder}: {error.strerror}") from error
     finally:
         os.close(fd)
-    return [f"{folder}/{name}" for name in sorted(found)]
+    return [f"{folder}/{printable(name)}" for name in sorted(found)]

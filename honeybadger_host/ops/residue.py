@@ -21,7 +21,7 @@ import anyio
 import orjson
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files.safe_files import connect_to_read, names_in
+from honeybadger_host.files.safe_files import connect_to_read, names_in, printable
 from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
@@ -71,7 +71,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
         if file in without or (home / file).is_symlink() or not (home / file).is_file():
             continue
         if phrases.finds(file):
-            left.append(Residue(file, "in its name"))
+            left.append(Residue(printable(file), "in its name"))
         try:
             form = _form_in(home / file, phrases)
         except FileNotFoundError:
@@ -81,7 +81,7 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
         if form is None and file.endswith(".db"):
             form = _in_tables(home / file, phrases)
         if form is not None:
-            left.append(Residue(file, form))
+            left.append(Residue(printable(file), form))
     return left
 
 
@@ -94,7 +94,7 @@ def backups_in(home: Path) -> list[str]:
             found.add(f"{before}{git}".removeprefix("/"))
         elif file.endswith(_ARCHIVES) or (file.startswith("groups/") and (home / file).is_symlink()):
             found.add(file)
-    return sorted(found)
+    return sorted(map(printable, found))
 
 
 def _every_path(home: Path) -> Iterator[str]:

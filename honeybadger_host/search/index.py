@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import is_store
 from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
@@ -146,7 +146,7 @@ class Index:
         A large group is compared by `compare_told`.
         """
         match folder.rstrip("/").split("/"):
-            case ["groups", group, *rest]:
+            case ["groups", group, *rest] if NAME.fullmatch(group):
                 name = archive_of(group) if rest[:1] == ["archive"] else group
                 self._not_compared(name)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import orjson
 
 # Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
 BOM: Final = b"\xef\xbb\xbf"
+
+
+def dumped(value: Any, options: int = 0) -> bytes:
+    """Return JSON. What UTF-8 cannot encode, as in the name of a file, becomes `?`."""
+    try:
+        return orjson.dumps(value, default=repr, option=options)
+    except TypeError:
+        return json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def value_in(data: bytes | str) -> Any:

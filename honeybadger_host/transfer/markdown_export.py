@@ -11,7 +11,7 @@ import orjson
 
 from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import NotFound
-from honeybadger_host.files.safe_files import make_folders, needed, open_new
+from honeybadger_host.files.safe_files import make_folders, needed, open_new, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -55,11 +55,12 @@ def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterab
             try:
                 entry = parse_entry(data, str(path.relative_to(home)))
             except ValueError as error:
-                done.left_out.append(f"{path.relative_to(home)}: {error}")
+                done.left_out.append(printable(f"{path.relative_to(home)}: {error}"))
                 continue
             yield f"memory/{entry.category}/{_name(entry)}", [_entry_text(entry)]
     for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
-        yield f"conversations/{path.stem}.md", _conversation(path, done)
+        name = printable(path.stem)
+        yield f"conversations/{name}.md", _conversation(path, name, done)
 
 
 def _entry_text(entry: Entry) -> bytes:
@@ -73,13 +74,13 @@ def _entry_text(entry: Entry) -> bytes:
     return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
 
 
-def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
+def _conversation(path: Path, name: str, done: Exported) -> Iterator[bytes]:
     with needed(path):
         window = read_window(path, sys.maxsize)
     if window.skipped:
         lines = count_of(window.skipped, "line")
-        done.left_out.append(f"{path.name}: {lines} cannot be read; {window.fault}")
-    yield f"# {path.stem}\n".encode()
+        done.left_out.append(f"{name}: {lines} cannot be read; {window.fault}")
+    yield f"# {name}\n".encode()
     for turn in window.turns:
         yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
 

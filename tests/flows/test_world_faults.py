@@ -18,11 +18,21 @@ import pytest
 
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.reader import LogFilter, read_log
-from tests.commands import cli_text
+from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import ask, is_idle, troubles
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
+from tests.hosting import (
+    AT_ONCE,
+    HostProcess,
+    RawSender,
+    assert_refused,
+    request,
+    run_cli,
+    status_of,
+    wait_for,
+)
+from tests.people import looking, newest_edit
 
 
 def _count(sender: RawSender, name: str) -> int:
@@ -304,3 +314,32 @@ def test_a_home_that_is_moved_ends_its_host_and_is_served_as_it_was(
     ask(stranger, "after")
     host.stop()
     assert [row.kind for row in read_log(home / JOURNAL_FILE, LogFilter(), 100)] == ["note", "note"]
+
+
+def test_file_names_that_are_not_utf8_stop_nothing(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
+    looking(make_host(AT_ONCE))
+    text = "The walnut tree is old"
+    stranger.do("n1", content=text)
+    folders = ("groups/main", "groups/main/memory/general", "groups/main/archive/memory/general", "groups/gr\udce4")
+    more = ("groups/main/tasks", "groups/main/proposals", "config/agents", "config/agents/b\udce4")
+    data = ("context/main", "working/main/s\udce4", "consolidated/main", "sessions/main", "dead/main/stranger")
+    for folder in (*folders, *more, *(f"data/{each}" for each in data)):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+        for name in ("b\udce4.json", "b\udce4.jsonl", "b\udce4.reason.json", "b\udce4.tar.gz"):
+            (home / folder / name).write_text(f'{{"content": "{text}"}}')
+    (home / "groups/main/MEMORY.md").write_text(f"{stranger.memory_text()}- A person's line\n")
+    newest_edit(home, "MEMORY.md")
+    for command in (("review", "main"), ("tasks", "main"), ("dead", "list"), ("status",), ("groups",)):
+        cli_text(*command, home=home)
+        cli_json(*command, home=home)
+    assert "old" in cli_text("search", "main", "walnut", home=home)
+    cli_text("doctor", home=home)
+    for to in ("export", "md", "json"):
+        options = {"md": ["--markdown"], "json": ["--json"]}.get(to, [])
+        cli_text("export", "main", "--to", home.parent / to, *options, home=home)
+    cli_text("backup", home.parent / "backup.tar.gz", home=home)
+    cli_json("forget", "main", "--text", "walnut", "--dry-run", home=home)
+    left = [one["file"] for one in cli_json("forget", "main", "--text", "walnut", home=home, code=1)["left"]]
+    assert "groups/main/b\\xe4.json" in left
+    assert "groups/main/MEMORY.md" not in left
+    assert cli_json("forget", "main", "--sender", "stranger", home=home)["left"] == []

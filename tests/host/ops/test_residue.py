@@ -1,11 +1,21 @@
 """Files below a home that are searched for what was forgotten, and files that are only named."""
 
+import os
 from pathlib import Path
 
-from honeybadger_host.ops.residue import backups_in, scan
+import anyio
+
+from honeybadger_host.ops.residue import backups_in, scan, scan_apart
 from honeybadger_host.text.phrases import Phrases
 
 SECRET = "cheese fondue"
+
+
+def test_a_name_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    for name in (b"b\xe4r.txt", b"b\xe4r.zip"):
+        (tmp_path / os.fsdecode(name)).write_text(f"a {SECRET}\n")
+    assert [one.file for one in anyio.run(scan_apart, tmp_path, [SECRET], [])] == ["b\\xe4r.txt", "b\\xe4r.zip"]
+    assert backups_in(tmp_path) == ["b\\xe4r.zip"]
 
 
 def test_a_checkouts_packages_and_git_packs_are_skipped(tmp_path: Path) -> None:

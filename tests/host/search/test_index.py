@@ -83,6 +83,14 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert world.find("badger") == ["e1"]
 
 
+@pytest.mark.parametrize("name", ["gr\udce4", "our team"])
+def test_a_folder_that_is_no_group_hides_no_other(world: World, name: str) -> None:
+    world.index.touch_folder(f"groups/{name}")
+    done(world.index.compare_told())
+    done(world.index.compare_all())
+    assert world.index.is_idle
+
+
 def test_a_search_during_a_comparison_finds_everything(world: World) -> None:
     world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
     steps = world.index.compare_all()
