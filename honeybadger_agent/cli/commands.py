@@ -68,8 +68,6 @@ def _remember(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
     note = _asked(options, made(UpdateMemory, text, options["section"]), request_id=options["id"])
     _print(options, note, [done_told(note, f"saved in {note.file}, section {note.section}")])
-    if note.warning and not options["json"]:
-        complain(note.warning)
 
 
 def _save(options: Mapping[str, Any]) -> None:

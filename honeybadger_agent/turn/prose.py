@@ -39,8 +39,7 @@ def _value(value: object) -> str:
 
 
 def _note(result: wire.NoteResult) -> str:
-    warning = f" Tell the user: {result.warning}." if result.warning else ""
-    return f"Saved in {result.file}, section {result.section}.{_neutralised(result.neutralised)}{warning}"
+    return f"Saved in {result.file}, section {result.section}.{_neutralised(result.neutralised)}"
 
 
 def _group_files(result: wire.GroupFilesResult) -> str:

@@ -12,9 +12,6 @@ class NoteResult(Result):
     file: str = Field(description="File of the note, below the group's folder.")
     section: str
     neutralised: Neutralised = Field(default_factory=dict)
-    warning: str | None = Field(
-        default=None, description="The note was saved, but its file has reached half of the size that is served."
-    )
     proposal: str | None = Field(
         default=None, description="Id of the proposal that waits for a person; nothing was written yet."
     )

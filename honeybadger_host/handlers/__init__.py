@@ -130,7 +130,7 @@ def _writes(deps: Dependencies) -> Mapping[str, Handler]:
     """Return the handlers whose changes wait in groups that are reviewed, and the one that decides about them."""
     saved = partial(saving.prepare_save_memory, similar=Similar(deps.index))
     writes: dict[str, ChangeHandler[Any]] = {
-        "update_memory": _change(deps, notes.update_memory, notes.size_warning),
+        "update_memory": without_preparation(partial(notes.update_memory, deps)),
         "save_memory": _change(deps, saving.save_memory, saved),
         "edit_memory": _change(deps, editing.edit_memory, editing.prepare_edit_memory),
         "delete_memory": _change(deps, saving.delete_memory, saving.prepare_delete_memory),

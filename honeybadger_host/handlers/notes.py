@@ -23,22 +23,14 @@ from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise,
 DEFAULT_SECTION = "Notes"
 
 
-def size_warning(deps: Dependencies, asked: Asked[UpdateMemory]) -> str | None:
-    """Return a warning if MEMORY.md is too large or nearly so."""
-    return deps.files.size_warning(asked.group)
-
-
-def update_memory(deps: Dependencies, asked: Asked[UpdateMemory], warning: str | None, now: datetime) -> Outcome:
+def update_memory(deps: Dependencies, asked: Asked[UpdateMemory], now: datetime) -> Outcome:
     """Append a note to MEMORY.md, signed with the name of its sender."""
     section = DEFAULT_SECTION if asked.payload.section is None else asked.payload.section
     section, content, screened = deps.screen.note(asked, section, asked.payload.content)
     if asked.payload.pinned and not is_blank(neutralise(content).text):
         content = with_pin(content, pinned=True)
     note = _rendered(asked, content, section, now)
-    result = _saved(note, screened)
-    if warning is not None:
-        result["warning"] = warning
-    return Outcome(result, (Added.of("note", asked.group, note.data),))
+    return Outcome(_saved(note, screened), (Added.of("note", asked.group, note.data),))
 
 
 def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:

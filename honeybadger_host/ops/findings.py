@@ -78,7 +78,6 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
     lists: tuple[tuple[Level, str, Any, str], ...] = (
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
-        ("warning", "large", [f"groups/{large}" for large in status.get("large_memories", ())], ""),
         ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
         (
             "warning",

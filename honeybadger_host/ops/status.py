@@ -16,7 +16,6 @@ from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.documents.versions import removed_unread
-from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import measured, rest_after
@@ -155,7 +154,6 @@ def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
         "unanswered": _unanswered(boxes),
         "stuck": sum(len(box.stuck) for box in boxes),
-        "large_memories": _large_memories(host),
         "review": _waiting_for_review(host, proposals),
         "dead_letters": len(dead_names(host.home)),
         "damaged": host.projections.saves.damaged()[:MAX_NAMED],
@@ -170,13 +168,6 @@ def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
         f"{box.group}/{box.sender}: {box.reply_fault}; {count_of(len(box.waiting), 'request waits', 'requests wait')}"
         for box in unanswered
     ]
-
-
-def _large_memories(host: Host) -> list[str]:
-    """Return a warning for each group whose MEMORY.md is too large or nearly so."""
-    groups = [group for group, names in host.group_folders.current.items() if MEMORY in names]
-    warnings = {group: host.memory.files.size_warning(group) for group in groups}
-    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:MAX_NAMED]
 
 
 def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:

@@ -150,21 +150,6 @@ class GroupFiles:
         """Return summary.md, or None if there is none. Raises FileProblem."""
         return self.read(f"groups/{group}/{SUMMARY}")
 
-    def size_warning(self, group: str) -> str | None:
-        """Return a warning if MEMORY.md is larger than half the limit, else None."""
-        try:
-            size = os.stat(f"{self._home}/groups/{group}/{MEMORY}", follow_symlinks=False).st_size
-        except OSError:
-            return None
-        if size <= MAX_FILE_BYTES // 2:
-            return None
-        is_over = size > MAX_FILE_BYTES
-        then = "the older notes of each author are in no context" if is_over else "over it, older notes leave contexts"
-        return (
-            f"MEMORY.md has {size} bytes, the limit is {MAX_FILE_BYTES}: {then}; search finds all of them. Move out of "
-            "it what is not needed"
-        )
-
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, or None if there is none. Raises FileProblem."""
         try:

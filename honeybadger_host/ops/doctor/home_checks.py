@@ -37,7 +37,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.work.times import read_cron, read_zone
 
-_LOOKED_AT: Final = ("agents", "journal", "large_memories")  # parts of the status whose files are checked, too
+_LOOKED_AT: Final = ("agents", "journal")  # parts of the status whose files are checked, too
 
 
 def home_folder(home: Path) -> Iterator[Finding]:
@@ -128,8 +128,6 @@ def group_files(home: Path) -> Iterator[Finding]:
             what = f"{printable(str(path))} is not a group's name: nothing in it is served"
             yield Finding("group files", "warning", what, "rename it: at most 64 characters of A-Z a-z 0-9 - _")
     for group in groups_in(home):
-        if (large := files.size_warning(group)) is not None:
-            yield warning("group files", f"groups/{group}/{large}", "")
         for name in GROUP_FILES:
             try:
                 good += files.read(f"groups/{group}/{name}") is not None
