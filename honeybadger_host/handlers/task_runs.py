@@ -19,7 +19,7 @@ from honeybadger_host.journal.changes import Added, Change, FileRemoved, read_wh
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.runs import Run, TaskChanged
-from honeybadger_host.work.task_files import TaskFile, TaskState, TaskStates, task_file
+from honeybadger_host.work.task_files import TaskFile, TaskStates, task_file
 
 MOST_TURNS: Final = 10  # newest turns of its session that a run gets at most, within the usual budget (HB7)
 _NOTHING: Final = ("", "NOTHING")
@@ -43,7 +43,6 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
             outcome = turn.decide(asked, prepared, now)
             is_quiet = not _is_told(run.task, outcome.result["content"])
             tokens = [outcome.result.get(f"{way}_tokens") or 0 for way in ("input", "output", "delegated")]
-            state = states.view(run.group, run.id) or TaskState(run.id)
             ended = run.ended(
                 states,
                 "done",
@@ -52,8 +51,7 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
                 quiet=is_quiet,
                 input_tokens=tokens[0],
                 output_tokens=tokens[1],
-                runs=state.runs + 1,
-                tokens=state.tokens + sum(tokens),
+                used=sum(tokens),
             )
             over: tuple[Change, ...] = ()
             if run.task.schedule_type == "once" and not run.is_asked and memory.whole_files.view(file) == run.data:

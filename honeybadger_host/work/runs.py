@@ -66,8 +66,10 @@ class Run:
         id_ = f"{self.id}.{stamp_of(self.at)}"  # a repeated run has the same id
         return Asked(self.group, SCHEDULER, id_, session, Chat(content=prompt, agent=self.task.agent))
 
-    def ended(self, states: TaskStates, event: Event, now: datetime, **members: Any) -> Change:
+    def ended(self, states: TaskStates, event: Event, now: datetime, *, used: int = 0, **members: Any) -> Change:
+        """Return the record of the run's end. `used`: all its tokens, also those of agents that it asked."""
         state = states.view(self.group, self.id) or TaskState(self.id)
+        members |= {"runs": state.runs + (event in ("done", "failed")), "tokens": state.tokens + used}
         if state.asked == self.at:
             members["asked"] = None
         if not self.is_asked:
@@ -80,9 +82,7 @@ def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandl
     """Return the handler that records a run as failed, missed or skipped."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
-        state = states.view(run.group, run.id) or TaskState(run.id)
-        runs = state.runs + (event == "failed")
-        return Outcome({}, (run.ended(states, event, now, why=why, runs=runs),))
+        return Outcome({}, (run.ended(states, event, now, why=why),))
 
     return without_preparation(decide)
 
