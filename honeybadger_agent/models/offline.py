@@ -26,7 +26,6 @@ from honeybadger_agent.turn.prose import WEAK
 from honeybadger_agent.wire import MAX_QUERY_CHARACTERS
 
 NAME: Final = "offline"
-_MAX_HITS: Final = 3
 _SPACE: Final = r"\s{1,20}"  # bounded: a long run must not take quadratic time
 
 _POLITE: Final = (
@@ -98,7 +97,7 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
         return ModelSaid(_WHAT_I_AM)
     if "search_memory" not in tools:
         return ModelSaid("I may not search here: this agent has no search_memory.")
-    wanted = {"query": asked.strip()[:MAX_QUERY_CHARACTERS], "limit": 8}
+    wanted = {"query": asked.strip()[:MAX_QUERY_CHARACTERS], "limit": 3}
     return _calling("search_memory", *({**wanted, "scope": scope} for scope in ("notes", "entries", "turns")))
 
 
@@ -150,19 +149,17 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
 
     Skips weak matches, the question itself, which may be in the log already, and this model's earlier answers.
     """
-    count = 0
+    is_found = False
     for answer in answers:
         is_said = b'"turns"' in answer.call.arguments.encode()
-        if not answer.ok or (is_said and count):
+        if not answer.ok or (is_said and is_found):
             continue
         for line in answer.content.splitlines():
-            if count == _MAX_HITS * (1 if is_said else 2):
-                return
             if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue
             text = hit["text"].strip().removeprefix("- ")  # a note of one line is a list item
             is_own = text.startswith((_SAVED, _NOT_YET, _FOUND, _NOTHING, _WHAT_I_AM[:20]))
             if is_said and (is_own or is_question(text) or text.split() == asked.split()):
                 continue
-            count += 1
+            is_found = True
             yield f"- {text} [{hit['id']}] ({hit['about']})"

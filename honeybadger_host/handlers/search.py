@@ -36,7 +36,6 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
-_MORE_RANKED: Final = 4  # factor by which more hits are ranked, if too few are left without equal notes
 
 
 def search_memory(
@@ -74,11 +73,9 @@ def search_memory(
         hits = search(corpus, payload.query, now=now, limit=most, filters=filters, vector=vector)
         return [hit.number for hit in hits], hits
 
-    most = limit
-    while True:
-        numbers: list[int] = []
-        hits: list[Hit] = []
-        is_complete = True
+    numbers, hits = list[int](), list["Hit"]()
+    for most in (limit, MAX_RANKED):  # again where too few are left without equal notes
+        numbers, hits, is_complete = [], [], True
         for group in looks:
             (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
             numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
@@ -87,9 +84,8 @@ def search_memory(
             found = {number: one for number, one in found.items() if one.group in looks}
             numbers = _in_order(found, hits)
         folded = _folded(found, numbers)
-        if len(folded) >= limit or len(numbers) < most or most >= MAX_RANKED:
+        if len(folded) >= limit or len(numbers) < most:
             break
-        most *= _MORE_RANKED  # equal notes count once
     by_number = {hit.number: hit for hit in hits}
     edited = as_edited(journal, files, [one for same in folded[:limit] for one in same])
     shown = [_shown([edited[one.number] for one in same], by_number.get(same[0].number)) for same in folded[:limit]]
