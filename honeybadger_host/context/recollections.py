@@ -116,12 +116,12 @@ class Fitted(NamedTuple):
     left_out: Sequence[Recollection]
 
 
-def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitted:
+def fit(recollections: Sequence[Recollection], room_tokens: int) -> Fitted:
     """Return the text of the first recollections that fit; none is cut.
 
     Args:
         recollections: the most important first.
-        room_tokens: estimate for the text; None means no limit.
+        room_tokens: estimate for the text.
     """
     kept: list[Recollection] = []
     left_out: list[Recollection] = []
@@ -132,7 +132,7 @@ def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitte
         cost = estimate_tokens(line) + 1  # one for rounding
         if heading not in lines:
             cost += estimate_tokens(heading) + 2
-        if room_tokens is not None and used + cost > room_tokens:
+        if used + cost > room_tokens:
             left_out.append(recollection)
             continue
         used += cost

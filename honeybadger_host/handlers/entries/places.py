@@ -6,7 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.entries.answers import parsed, the_one
@@ -15,6 +15,8 @@ from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, m
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import archived_file
 from honeybadger_host.search.lookups import Lookups
+
+_Read: TypeAlias = Callable[[str], bytes | None]  # of a file
 
 
 class Holding(NamedTuple):
@@ -27,7 +29,7 @@ class Holding(NamedTuple):
 
 def places_of(
     entries: EntryFiles,
-    read: Callable[[str], bytes | None],
+    read: _Read,
     group: str,
     elsewhere: str | None,
     place: Callable[[int], str],
@@ -61,23 +63,6 @@ def with_name(holdings: Iterable[Holding], category: str, name: str) -> Holding 
     return next((one for one in holdings if (one.entry.category, one.entry.name) == (category, name)), None)
 
 
-def named_entry(entries: EntryFiles, lookups: Lookups, group: str, category: str, name: str) -> Holding | None:
-    """Return the entry of a name as the files have it, or None if there is none.
-
-    Args:
-        category: as it is spelled on disk.
-    """
-    elsewhere = lookups.named(group, category, name)
-    places = places_of(
-        entries,
-        entries.read,
-        group,
-        elsewhere,
-        lambda salt: entry_file(group, category, named_id(category, name, salt)),
-    )
-    return with_name(standing_in(entries, places), category, name)
-
-
 @dataclass(frozen=True, slots=True)
 class EntryPlaces:
     """Finds the file that an entry goes to; the files it looks at are loaded for the decision."""
@@ -93,16 +78,34 @@ class EntryPlaces:
             category: as it is spelled on disk.
         Raises WorldFailed.
         """
+        return [file for file, _ in self._of_name(self.files.load, group, category, name)]
+
+    def as_saved(self, group: str, category: str, name: str) -> Holding | None:
+        """Return the entry of a name as the files have it, or None if there is none; nothing is loaded."""
+        found = self._of_name(self.entries.read, group, category, name)
+        return with_name(standing_in(self.entries, found), category, name)
+
+    def _of_name(self, read: _Read, group: str, category: str, name: str) -> Iterator[tuple[str, bytes | None]]:
         elsewhere = self.lookups.named(group, category, name)
-        return self._loaded(group, elsewhere, lambda salt: entry_file(group, category, named_id(category, name, salt)))
+        return places_of(
+            self.entries,
+            read,
+            group,
+            elsewhere,
+            lambda salt: entry_file(group, category, named_id(category, name, salt)),
+        )
 
     def of_text(self, group: str, category: str, text: str) -> list[str]:
         """Return the files that an entry of this text may have, loaded, as `named` does."""
         elsewhere = self.lookups.known(group, category, text)
-        return self._loaded(group, elsewhere, lambda salt: entry_file(group, category, entry_id(category, text, salt)))
-
-    def _loaded(self, group: str, elsewhere: str | None, place: Callable[[int], str]) -> list[str]:
-        return [file for file, _ in places_of(self.entries, self.files.load, group, elsewhere, place)]
+        found = places_of(
+            self.entries,
+            self.files.load,
+            group,
+            elsewhere,
+            lambda salt: entry_file(group, category, entry_id(category, text, salt)),
+        )
+        return [file for file, _ in found]
 
     def load(self, group: str, id_: str) -> list[str]:
         """Load the files of an id, and their places in the archive; return the files. Raises WorldFailed."""

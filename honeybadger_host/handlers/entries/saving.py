@@ -27,7 +27,7 @@ from honeybadger_host.handlers.entries.answers import (
     shown,
     the_one,
 )
-from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, named_entry, with_name
+from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, with_name
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
@@ -128,7 +128,7 @@ def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Ma
     check_one_key(payload)
     if payload.name is not None:
         category = entries.place(group, payload.category or GENERAL, is_new=False)
-        named = named_entry(entries, deps.index.lookups, group, category, payload.name)
+        named = deps.places.as_saved(group, category, payload.name)
         if named is None:
             raise no_name(category, payload.name)
         return _opened(deps, named)

@@ -45,8 +45,6 @@ from honeybadger_host.text.turn import ShownContext, Turn
 
 # Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
-# Multiple of `turns.seconds` at which a turn is cut. After `turns.seconds` no new step begins.
-_LIMIT_FACTOR: Final = 2
 
 
 # (`stop_turn`, only of this sender, of this session; None: of any) -> its answer; see `TurnQueue.stop_turn`
@@ -173,7 +171,7 @@ class ChatTurn:
         limits = self.limits or self.runtime.limits
         said = [_load_step(step) for step in under_way.steps]
         self.turn = AgentTurn(model, toolbox, limits, self.shown, self._keep, said)
-        seconds = limits.seconds * _LIMIT_FACTOR if limits.seconds else math.inf
+        seconds = 2 * limits.seconds or math.inf  # after `turns.seconds` no new step begins
         with anyio.move_on_after(seconds):  # else a model that never ends its answer blocks its group
             return await self.turn.run(prompt)
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)

@@ -329,7 +329,7 @@ def test_the_lines_are_those_of_the_seed() -> None:
         one("abc123def456", "User is in Chicago (America/Chicago, UTC-6)", category="user-preferences/timezone"),
         one("xyz789abc012", "Don't use search_files", category=""),
     ]
-    assert fit(recollections, None).text == (
+    assert fit(recollections, sys.maxsize).text == (
         "Recalled from long-term memory (relevant to this message):\n"
         "- [abc123def456] (user-preferences/timezone): User is in Chicago (America/Chicago, UTC-6)\n"
         "- [xyz789abc012] (general): Don't use search_files\n"
