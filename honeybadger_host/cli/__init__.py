@@ -31,7 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "service": ("service", "Run the host as a systemd service."),
     },
     "Look": {
-        "groups": ("groups", "List the groups of the home."),
+        "groups": ("memory", "List the groups of the home."),
         "context": ("memory", "Print the context an agent gets now, or got earlier."),
         "search": ("memory", "Search a group's memory and conversations."),
         "log": ("memory", "Print who changed what when, newest first."),
@@ -42,7 +42,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "Decide": {
         "review": ("review", "Decide about proposals of curation."),
-        "tasks": ("groups", "Show, run, pause, resume or cancel tasks."),
         "stop-turn": ("memory", "Stop an agent's answer and keep its text so far."),
         "dead": ("senders", "List, retry or drop requests that could not be served."),
     },

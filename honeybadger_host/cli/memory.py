@@ -1,4 +1,4 @@
-"""Commands about memory: `context`, `search`, `log`, `undo`, `forget`, `stop`."""
+"""Commands about memory: `groups`, `context`, `search`, `log`, `undo`, `forget`, `stop`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import ContextResult, SearchResult, Undo
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, reply_to
-from honeybadger_host.cli.options import AsJson, Home, journal_of, moment, print_json, some_of, tell
+from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, journal_of, moment, print_json, some_of, tell
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import signed_lines
@@ -35,6 +35,33 @@ from honeybadger_host.text.time_stamps import read_moment
 app = typer.Typer(rich_markup_mode=None)
 AsOf = typer.Option("--as-of", help="Number of a change, a date, a time, `yesterday`, or a context's hash.")
 Explain = Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")]
+
+
+@app.command()
+def groups(
+    home: HomeWithFiles,
+    named: Annotated[str | None, typer.Argument(help="Only those with this in their name.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the groups of the home. Works with and without a running host."""
+    result = asked_of(home, inbox_group(home), "list_groups", {"named": named, "limit": limit})
+    tell(result, _group_lines(result), as_json=as_json)
+
+
+def _group_lines(result: Mapping[str, Any]) -> Iterator[str]:
+    rows = result["groups"]
+    width = max((len(row["group"]) for row in rows), default=0)
+    width = max(width, len("group"))
+    yield f"{'group':{width}}  notes  entries  sessions  waiting  last said             who"
+    for row in rows:
+        notes = "?" if row["notes"] is None else row["notes"]
+        more = row["senders_total"] - len(row["senders"])
+        who = ", ".join(row["senders"]) + (f" and {more} more" if more else "")
+        counts = f"{notes:>5}  {row['entries']:>7}  {row['sessions']:>8}  {row['waiting']:>7}"
+        yield f"{row['group']:{width}}  {counts}  {row['last_said'] or 'never':20}  {who}".rstrip()
+    if result["total"] > len(rows):
+        yield f"and {result['total'] - len(rows)} more: -n shows up to 200, or give a part of the name"
 
 
 @app.command()

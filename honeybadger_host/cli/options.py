@@ -136,24 +136,3 @@ def journal_of(home: Path) -> Path:
 
 
 HomeWithFiles = Annotated[Path, _home_option(lambda given: with_files(home_of(given)))]
-
-
-def groups_with(home: Path, folder: str) -> list[str]:
-    """Return the groups that have a folder of this name. Raises HomeError."""
-    with_files(home)
-    return sorted(path.parent.name for path in (home / "groups").glob(f"*/{folder}") if path.is_dir())
-
-
-def action_in(words: list[str] | None, actions: Iterable[str]) -> tuple[str, list[str]]:
-    """Return the action that is the first of some words, and the others; `list` if they name none.
-
-    Raises BadParameter.
-    """
-    action, *rest = words or ["list"]
-    if action not in actions:
-        if rest:
-            raise typer.BadParameter(f"{action} is not one of {', '.join(actions)}")
-        action, rest = "list", [action]
-    if action == "list" and len(rest) > 1:
-        raise typer.BadParameter("list takes one group, or none for all")
-    return action, rest

@@ -13,7 +13,7 @@ import typer
 from honeybadger_agent.cli.terminal import here
 from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, action_in, groups_with, paint, print_json, tell
+from honeybadger_host.cli.options import AsJson, Home, paint, print_json, tell, with_files
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -39,7 +39,7 @@ def review(
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
-    action, rest = action_in(words, _ACTIONS)
+    action, rest = _action_in(words)
     if action != "list" and len(rest) < 2:
         raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
     if not rest:
@@ -89,6 +89,21 @@ def dream(
     print(here(result["told"]))
 
 
+def _action_in(words: list[str] | None) -> tuple[str, list[str]]:
+    """Return the action that is the first of some words, and the others; `list` if they name none.
+
+    Raises BadParameter.
+    """
+    action, *rest = words or ["list"]
+    if action not in _ACTIONS:
+        if rest:
+            raise typer.BadParameter(f"{action} is not one of {', '.join(_ACTIONS)}")
+        action, rest = "list", [action]
+    if action == "list" and len(rest) > 1:
+        raise typer.BadParameter("list takes one group, or none for all")
+    return action, rest
+
+
 def _proposal(ask: _Ask, name: str) -> Mapping[str, Any]:
     row: Mapping[str, Any] = ask("list_proposals", {"proposal": name})["proposals"][0]
     return row
@@ -107,7 +122,8 @@ def _list(ask: _Ask, every: bool, as_json: bool) -> None:
 
 def _list_all(folder: Path, every: bool, as_json: bool) -> None:
     """Print the proposals of every group."""
-    groups = groups_with(folder, "proposals")
+    with_files(folder)
+    groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
     found = {group: asked_of(folder, group, "list_proposals", {"every": every}) for group in groups}
     lines: list[str] = []
     for group, rows in found.items():
