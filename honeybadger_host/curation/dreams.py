@@ -146,7 +146,7 @@ class Dreams:
             is_trial: nothing is changed or kept except the cost of the model.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        snapshot = await anyio.to_thread.run_sync(take, self._uses, group, datetime.now(UTC))
+        snapshot = await anyio.to_thread.run_sync(take, self._uses, group)
         said: Turns = {}
         if self._uses.asker is not None:
             said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)

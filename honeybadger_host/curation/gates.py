@@ -27,10 +27,7 @@ from honeybadger_host.settings import CurationMode
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
-# Largest shares of a group's entries and notes that passes retire. Without the second, daily passes would leave
-# 0.9 ** 30, or 4 %, after a month.
-SHARE_OF_A_PASS: Final = 0.10
-SHARE_OF_A_MONTH: Final = 0.20
+SHARE_OF_A_PASS: Final = 0.10  # of a group's entries and notes that a pass retires at most
 ALWAYS_ALLOWED: Final = 3  # retirements that are always allowed: 10 % of a group of nine is none
 STRENGTH: Final = "strength"  # member of a preference's metadata
 THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}  # turns of one person (RB10)
@@ -46,7 +43,6 @@ class Known:
         is_person: whether a person said a turn.
         protected: id -> why only a person may change it.
         group_size: number of entries and notes of the group.
-        changed_lately: number of them that curation retired in the last 30 days.
         is_forgotten: whether a text repeats something that was forgotten.
     """
 
@@ -55,7 +51,6 @@ class Known:
     turns: Turns = field(default_factory=dict)
     protected: Mapping[str, str] = field(default_factory=dict)
     group_size: int = 1
-    changed_lately: int = 0
     is_forgotten: Callable[[str], bool] = lambda text: False
 
     @cached_property
@@ -66,17 +61,14 @@ class Known:
 
 def check(proposal: Proposal, known: Known) -> Proposal:
     """Return a new proposal with the gates and states of its operations."""
-    touched = known.changed_lately
-    month = max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_MONTH))
-    allowed = min(touched + max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_PASS)), month)
+    touched, allowed = 0, max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_PASS))
     checked: list[Operation] = []
     for operation in proposal.operations:
         found = {name: gate(operation, known) for name, gate in GATES.items()}
         counted = len(operation.sources) if operation.op == "retire" else 0
         if counted and touched + counted > allowed:
             found["too_much"] = (
-                f"a pass may take out {SHARE_OF_A_PASS:.0%} of {known.group_size} entries and notes, "
-                f"{SHARE_OF_A_MONTH:.0%} in 30 days, and {touched} were: it waits for a later pass"
+                f"a pass may retire {allowed} of {known.group_size} entries and notes: it waits for a later pass"
             )
         failed = tuple(FailedGate(gate=name, what=what) for name, what in found.items() if what is not None)
         if not failed:

@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
@@ -54,7 +54,6 @@ MAX_TOKENS_MORE: Final = 4_000  # tokens of notes or people's turns in addition 
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
 _REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
 _SESSIONS: Final = 100  # last changed sessions that are looked at; at the start of a host, those of all groups together
-_RETIRED_WITHIN: Final = timedelta(days=30)  # the month of the gate `too_much`
 # Reasons for protection.
 _A_PERSON: Final = "a person wrote it"
 _PINNED: Final = "it is pinned"
@@ -217,8 +216,7 @@ class Snapshot:
         entries: id -> entry, oldest first.
         notes: id -> note, in the order of MEMORY.md.
         digests: id -> SHA-256 of an entry's file as it was read.
-        earlier: the earlier dreams of the group, and its other proposals of the last 30 days.
-        changed_lately: number of ids that passes retired in the last 30 days.
+        earlier: the earlier proposals of the group.
         left_out: number of entries of the group that are not in it.
     """
 
@@ -227,7 +225,6 @@ class Snapshot:
     notes: Mapping[str, NotePlace]
     digests: Mapping[str, str]
     earlier: Sequence[Proposal]
-    changed_lately: int
     left_out: int
 
     @cached_property
@@ -260,12 +257,11 @@ class Snapshot:
             is_person=uses.is_person,
             protected=self.protected,
             group_size=len(self.texts) + self.left_out,
-            changed_lately=self.changed_lately,
             is_forgotten=uses.forgotten_in(self.group),
         )
 
 
-def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
+def take(uses: PassDependencies, group: str) -> Snapshot:
     """Return a snapshot of a group. Raises WorldFailed, FileProblem."""
     files = [
         (signature.mtime_ns, source.file)
@@ -282,17 +278,12 @@ def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
                 entries.append(uses.entry_files.parse(file, data))
                 digests[entries[-1].id] = hashlib.sha256(data).hexdigest()
     entries.sort(key=lambda entry: (entry.created or BEGINNING, entry.id))
-    since = now - _RETIRED_WITHIN
-    earlier = readable(
-        uses.home, group, lambda name, at: at >= since.timestamp() or name.startswith(("dream-", "preferences-"))
-    )
     return Snapshot(
         group,
         entries={entry.id: entry for entry in entries},
         notes=uses.notes_in(group),
         digests=digests,
-        earlier=earlier,
-        changed_lately=len(retired_since(earlier, since)),
+        earlier=readable(uses.home, group),
         left_out=len(files) - len(entries),
     )
 
@@ -326,19 +317,6 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
             if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
                 found[name] = each.result
     return found
-
-
-# ---------------------------------------------------------------------------------------------------------- proposals
-
-
-def retired_since(earlier: Iterable[Proposal], since: datetime) -> set[str]:
-    """Return the ids that proposals retired. Merges do not count, because their text remains."""
-    gone: set[str] = set()
-    for proposal in earlier:
-        for each in proposal.operations if proposal.made_at >= since else ():
-            if each.state == "applied" and each.op == "retire":
-                gone |= {*each.sources}
-    return gone
 
 
 # --------------------------------------------------------------------------------------------------------------- turns

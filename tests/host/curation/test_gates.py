@@ -100,7 +100,7 @@ def test_what_waits_for_a_person_never_applies_itself() -> None:
     assert not applies_itself(written, "copied")
 
 
-def test_a_pass_removes_a_tenth_a_month_a_fifth() -> None:
+def test_a_pass_retires_a_tenth() -> None:
     texts = {f"x{n}": f"Text {n}." for n in range(40)}
     gone = [Operation(n=1, op="retire", sources=(name,)) for name in texts]
     joins = [
@@ -109,7 +109,6 @@ def test_a_pass_removes_a_tenth_a_month_a_fifth() -> None:
     at = known(texts=texts, group_size=40)
     assert sum(not failed(each) for each in checked(*gone, at=at)) == 4
     assert [failed(each) for each in checked(*joins, *gone[4:], at=at)[:6]] == [[]] * 6
-    assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=40, changed_lately=7))) == 1
     assert sum(not failed(each) for each in checked(*gone, at=known(texts=texts, group_size=4))) == 3
 
 

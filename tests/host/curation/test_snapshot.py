@@ -1,7 +1,7 @@
 """The snapshot that a pass works on: the newest entries, what is protected, and how many were taken out."""
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,9 +12,7 @@ import pytest
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.candidates import alike
 from honeybadger_host.curation.dreams import Dreams, DueDreams
-from honeybadger_host.curation.passes import PassDependencies, retired_since, take
-from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
-from honeybadger_host.curation.proposal_files import readable
+from honeybadger_host.curation.passes import PassDependencies, take
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import Watermark, dreamt_file, dump_watermark
@@ -43,29 +41,11 @@ def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies)
     memory = "Ours.\n\n## Own\n- Mine.\n\n## Notes (bee, 2026-11-01 09:00)\n- Free.\n"
     memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
     (uses.home / "groups/main/MEMORY.md").write_text(memory)
-    snapshot = take(uses, "main", NOW)
+    snapshot = take(uses, "main")
     free = [text for name, text in snapshot.texts.items() if name not in snapshot.protected]
     assert free == ["x", "Free."]
     assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
     assert len(snapshot.texts) == 10
-
-
-def test_removals_of_30_days_count_once_without_joins(home: Path) -> None:
-    folder = home / "groups/main/proposals"
-    folder.mkdir(parents=True)
-    operations = (
-        Operation(n=1, op="retire", sources=("a", "b"), state="applied"),
-        Operation(n=2, op="retire", sources=("b",), state="applied"),
-        Operation(n=3, op="merge", sources=("c", "d"), result="x", state="applied"),
-        Operation(n=4, op="retire", sources=("e",), state="refused"),
-        Operation(n=5, op="add", sources=("f",), result="x", state="applied"),
-    )
-    proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=operations)
-    (folder / "dream-1.json").write_bytes(dump_proposal(proposal))
-    (folder / "broken.json").write_text("{")
-    (found,) = readable(home, "main", lambda name, at: True)
-    assert retired_since([found], NOW) == {"a", "b"}
-    assert retired_since([found], NOW + timedelta(seconds=1)) == set()
 
 
 def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> None:
