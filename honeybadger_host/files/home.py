@@ -113,6 +113,8 @@ def check_home(home: Path) -> None:
             raise StorageFailed(
                 f"{folder} is on a file system that is mounted read-only: see why (`dmesg`), then remount it with rw"
             )
+        if not folder.is_dir():
+            raise HomeError(f"{folder} is not a folder: move it away, or bring the folder back")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HomeError(
                 f"{folder} is not writable for uid {os.geteuid()}: run as its owner, or give it to this user"

@@ -291,7 +291,7 @@ class IndexFile:
                 self._place = identity_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             why = f"it is damaged ({error})"
         if db is not None:
             db.close()

@@ -30,7 +30,9 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path}: {error}; write it with `honeybadger-host sender add`") from None
+        raise SettingsError(
+            f"{path}: {error}; mend it, or remove it and name each with `honeybadger-host sender add`"
+        ) from None
     senders: dict[tuple[str, str], int | None] = {}
     for name, value in tree.items():
         group, _, sender = name.partition("/")

@@ -251,7 +251,14 @@ def spoil_a_name(path: Path) -> None:
     executed(path, "UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
 
 
-@pytest.mark.parametrize("spoil", [spoil_with_garbage, spoil_a_page, spoil_a_name, make_it_old, Path.unlink])
+def make_it_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "spoil", [spoil_with_garbage, spoil_a_page, spoil_a_name, make_it_old, Path.unlink, make_it_a_folder]
+)
 def test_a_damaged_old_or_missing_index_is_rebuilt(world: World, spoil: Callable[[Path], None]) -> None:
     for number in range(50):
         world.entry(f"e{number}", f"badger number {number}, " + "padding " * 20)
