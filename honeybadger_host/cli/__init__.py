@@ -24,7 +24,6 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "init": ("serving", "Make a home folder, ready to run."),
         "run": ("serving", "Serve a home folder until SIGTERM or Ctrl-C."),
         "status": ("serving", "Show whether a host serves the home, and its status."),
-        "logs": ("service", "Print the log of a host that systemd runs."),
         "doctor": ("serving", "Check what an operator can mend, the worst last."),
         "config": ("serving", "Print every setting with its value and its origin."),
         "web": ("service", "Serve the operators' page until Ctrl-C."),

@@ -1,8 +1,7 @@
-"""Commands about the processes of a home: `service …`, `logs`, and `web`, the operators' page."""
+"""Commands about the processes of a home: `service …`, and `web`, the operators' page."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,9 +11,9 @@ import typer
 
 from honeybadger_agent.home import usable_default
 from honeybadger_agent.wording import HOST_EXTRA
-from honeybadger_host.cli.options import Home, HomeWithFiles
+from honeybadger_host.cli.options import HomeWithFiles
 from honeybadger_host.configuration import environment_home, load_settings, user_folders
-from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.errors import HostError
 from honeybadger_host.ops import systemd
 
 app = typer.Typer(rich_markup_mode=None)
@@ -98,30 +97,6 @@ def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: Dr
     if is_live and removed:
         systemd.run([reload])
     print("the home folder, with everything that was remembered, stays where it is")
-
-
-@app.command()
-def logs(
-    home: Home,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many lines, the newest.")] = 50,
-) -> None:
-    """Print the log of a host that systemd runs."""
-    user_home, config_home = user_folders()
-    if systemd.serves(systemd.user_unit(config_home), home, user_home):
-        whose = ["--user"]
-    elif systemd.serves(systemd.SYSTEM_UNIT, home, user_home):
-        whose = []
-    else:
-        raise NotFound(
-            f"no service serves {home}, so a host that was started by hand writes its log to its own standard error; "
-            "`honeybadger-host service install` makes a service, and `honeybadger-host log` prints who changed what"
-        )
-    command = ["journalctl", *whose, "--unit", systemd.UNIT, "--lines", str(limit), *(["--follow"] if follow else [])]
-    try:
-        os.execvp(command[0], command)  # noqa: S606 - nothing of it was typed by others
-    except OSError as error:
-        raise HostError(f"cannot start journalctl: {error.strerror}; is systemd's journal installed?") from None
 
 
 @app.command()

@@ -27,7 +27,6 @@ _SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
 # Folders that ProtectHome= and PrivateTmp= hide from the service.
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
 _PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
-_EXEC: Final = re.compile(r"^ExecStart=\S+ run --home (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +175,6 @@ def run(commands: Sequence[Sequence[str]]) -> None:
 def is_booted() -> bool:
     """Return whether systemd runs this machine (sd_booted)."""
     return os.path.isdir("/run/systemd/system")
-
-
-def serves(unit: Path, home: Path, user_home: Path) -> bool:
-    """Return whether a unit file serves this home."""
-    try:
-        found = _EXEC.search(unit.read_text())
-    except (OSError, UnicodeDecodeError):
-        return False
-    return found is not None and Path(found[1].replace("%h", str(user_home))) == home
 
 
 def check_visible(path: Path) -> None:

@@ -92,9 +92,3 @@ def test_a_home_without_groups_says_how_to_make_one(tmp_path: Path) -> None:
     refused = run_cli("groups", home=tmp_path)
     assert refused.returncode in (4, 9)
     assert "init" in refused.stderr
-
-
-def test_logs_without_a_service_say_where_to_look(home: Path) -> None:
-    refused = run_cli("logs", home=home)
-    assert refused.returncode == 9
-    assert "its own standard error" in refused.stderr
