@@ -52,7 +52,6 @@ _FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "en
 MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
 MAX_TOKENS_MORE: Final = 4_000  # tokens of notes or people's turns in addition to those
 MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
-_REINFORCED: Final = 5  # an entry that was saved again this often is only retired by a person (docs/curation.md)
 _SESSIONS: Final = 100  # last changed sessions that are looked at; at the start of a host, those of all groups together
 # Reasons for protection.
 _A_PERSON: Final = "a person wrote it"
@@ -296,9 +295,7 @@ def _why_protected(entry: Entry) -> str | None:
         return _PINNED
     if entry.standing.valid_until is not None:
         return f"it is valid until {show_time(entry.standing.valid_until)}"
-    if entry.name is not None:
-        return f"it is the document {entry.name}"
-    return f"it was said again {entry.reinforced} times" if entry.reinforced >= _REINFORCED else None
+    return None if entry.name is None else f"it is the document {entry.name}"
 
 
 def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:

@@ -31,13 +31,12 @@ def write(home: Path, stem: str, content: str, **more: Any) -> Path:
     return path
 
 
-def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies) -> None:
+def test_written_pinned_and_named_texts_are_protected(uses: PassDependencies) -> None:
     write(uses.home, "mine", "x", by=None)
     write(uses.home, "edited", "x", by="human")
     write(uses.home, "pinned", "x", pinned=True)
     write(uses.home, "document", "x", name="plan.md")
-    write(uses.home, "again", "x", reinforced=5)
-    write(uses.home, "free", "x", reinforced=4)
+    write(uses.home, "free", "x", reinforced=9)
     memory = "Ours.\n\n## Own\n- Mine.\n\n## Notes (bee, 2026-11-01 09:00)\n- Free.\n"
     memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
     (uses.home / "groups/main/MEMORY.md").write_text(memory)
@@ -45,7 +44,7 @@ def test_written_pinned_and_repeated_texts_are_protected(uses: PassDependencies)
     free = [text for name, text in snapshot.texts.items() if name not in snapshot.protected]
     assert free == ["x", "Free."]
     assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
-    assert len(snapshot.texts) == 10
+    assert len(snapshot.texts) == 9
 
 
 def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> None:
