@@ -65,8 +65,9 @@ def load_tokens(home: Path) -> dict[str, SenderToken]:
         for digest, row in rows.items():
             found[digest] = token = SenderToken(**row)
             check_holder(home, token.group, token.sender)
-    except (AttributeError, TypeError, BadName) as error:
-        raise BadTokenFile(f"{path}: not a table of tokens ({error}); make new ones with `sender token`") from None
+    except (AttributeError, TypeError, BadName):
+        now_what = "remove it, and make new ones with `honeybadger-host sender token`"
+        raise BadTokenFile(f"{path}: not a table of tokens; {now_what}") from None
     return found
 
 
