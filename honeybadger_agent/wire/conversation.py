@@ -38,11 +38,6 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
     tools_used: ToolsUsed | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
-    at: Moment | None = Field(
-        default=None,
-        description="When it was said, for imports: RFC 3339, UTC without a zone; not in the future and not "
-        "before the previous turn. Default: now.",
-    )
 
 
 def _checked_data(value: str) -> str:
@@ -73,7 +68,8 @@ class KeyedTurn(Wire):
     tools_used: ToolsUsed | None = None
     at: Moment | None = Field(
         default=None,
-        description="When it was said; not in the future and not before the previous turn. Default: now.",
+        description="When it was said: RFC 3339, UTC without a zone. At the latest now, which is the default; at the "
+        "earliest when the turn before it was said.",
     )
     data: TurnData | None = Field(
         default=None,

@@ -103,10 +103,8 @@ def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, no
     payload, logs = asked.payload, deps.turn_logs
     deps.screen.path("session", asked.session)
     said = said_in(deps.screen, asked, payload, "payload")
-    at = to_milliseconds(now)
-    if payload.at is not None:
-        at = _said_at(payload.at, logs.last_at(asked.group, asked.session), at)
-    made = said.turn(logs.next_number(asked.group, asked.session), at, payload.role, asked.sender)
+    number = logs.next_number(asked.group, asked.session)
+    made = said.turn(number, to_milliseconds(now), payload.role, asked.sender)
     turn = replace(made, input_tokens=payload.input_tokens, output_tokens=payload.output_tokens)
     change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
     result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, said.changed)
@@ -192,21 +190,6 @@ def at_or_later(text: str | None, last: datetime | None, now: datetime, field: s
     """Return when a turn was said, not before the turn before it and not in the future. Raises Refusal."""
     at = now if text is None else min(now, time_given(text, field))
     return at if last is None else max(at, last)
-
-
-def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
-    """Return when an imported turn was said. Raises Refusal."""
-    at = time_given(text, "payload.at")
-    if at > now:
-        why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
-    elif last is not None and at < last:
-        why = (
-            f"is before the turn before it, which was said at {time_stamp(last, 'milliseconds')}: import turns in "
-            "their order, into a session of their own"
-        )
-    else:
-        return at
-    raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
 def get_turns(deps: Dependencies, asked: Asked[GetTurns], now: datetime) -> Mapping[str, Any]:
