@@ -95,8 +95,6 @@ class DreamResult(Result):
 class Dream(Request[DreamResult], audience="operator"):
     """Tidy what the group remembers, now; only the operator may."""
 
-    dry_run: bool = Field(default=False, description="Only show what would be proposed; a model still costs tokens.")
-
     @property
     def may_take(self) -> float:
         return _MODEL_SECONDS

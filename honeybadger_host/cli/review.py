@@ -75,11 +75,10 @@ def consolidate(
 def dream(
     home: Home,
     group: Annotated[str, typer.Argument(help="The group.")] = "main",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be proposed; change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tidy a group's memory now: fold duplicates, ask the model."""
-    result = asked_of(home, group, "dream", {"dry_run": dry_run})
+    result = asked_of(home, group, "dream", {})
     if as_json:
         print_json(result)
         return

@@ -139,31 +139,29 @@ class Dreams:
         self._uses = uses
         self._infers = infers
 
-    async def make(self, group: str, is_trial: bool = False) -> Dreamt:
+    async def make(self, group: str) -> Dreamt:
         """Make a dream of a group.
 
-        Args:
-            is_trial: nothing is changed or kept except the cost of the model.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group)
         said: Turns = {}
         if self._uses.asker is not None:
             said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)
-        made = [await self._tidy(snapshot, said, is_trial)]
+        made = [await self._tidy(snapshot, said)]
         told = ""
         if self._infers and self._uses.asker is None:
             told = "no preferences are inferred: that takes a model"
         elif self._infers:
             try:
-                made.append(await self._infer(snapshot, said, is_trial))
+                made.append(await self._infer(snapshot, said))
             except FAILED as error:
                 told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         done = [each for each in made if each is not None]
-        return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told, is_trial))
+        return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told))
 
-    async def _tidy(self, snapshot: Snapshot, said: Turns, is_trial: bool) -> Proposal | None:
+    async def _tidy(self, snapshot: Snapshot, said: Turns) -> Proposal | None:
         """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
         uses, group = self._uses, snapshot.group
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
@@ -183,14 +181,14 @@ class Dreams:
             }
             return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier, base=base)
 
-        return await uses.make(question, propose, is_trial=is_trial)
+        return await uses.make(question, propose)
 
     def _feedback(self, group: str) -> Turns:
         """Return the feedback of the last days, as turns."""
         turns = map(as_turn, read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
         return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
 
-    async def _infer(self, snapshot: Snapshot, turns: Turns, is_trial: bool) -> Proposal | None:
+    async def _infer(self, snapshot: Snapshot, turns: Turns) -> Proposal | None:
         """Make the second pass; None if nothing was said since the last one."""
         uses, group = self._uses, snapshot.group
         mark = uses.watermarks.of(inferred_file(group))
@@ -212,16 +210,15 @@ class Dreams:
             operations = [operation for each in said for operation in preference_of(each, turns)]
             return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier)
 
-        return await uses.make(question, propose, until=newest, is_trial=is_trial)
+        return await uses.make(question, propose, until=newest)
 
 
-def _told_of(made: Sequence[Proposal], more: str, is_trial: bool) -> str:
+def _told_of(made: Sequence[Proposal], more: str) -> str:
     lines = []
     for proposal in made:
         done = ", ".join(f"{count} {state}" for state, count in counts_of(proposal.operations).items() if count)
         lines.append(f"{proposal.kind} {proposal.id} by {proposal.by}: {done}")
-    trial = ["a trial: nothing was changed"] if is_trial and lines else []
-    return "\n".join([*(lines or ["there is nothing to do"]), *trial, *([more] if more else [])])
+    return "\n".join([*(lines or ["there is nothing to do"]), *([more] if more else [])])
 
 
 # ----------------------------------------------------------------------------------------------------- the first pass

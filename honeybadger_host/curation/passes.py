@@ -107,7 +107,6 @@ class PassDependencies:
         propose: Callable[[Question, Answer | None], Proposal | None],
         *,
         until: datetime | None = None,
-        is_trial: bool = False,
     ) -> Proposal | None:
         """Ask a model and write the proposal of its answer; return it as written, or None if nothing is proposed.
 
@@ -117,7 +116,6 @@ class PassDependencies:
             propose: (question, answer or None without a model) -> the proposal with its gates checked, or None if there
                 is nothing to write; runs on a thread.
             until: see `Applying`; None: the time of the proposal.
-            is_trial: nothing is written.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
         answer = None
@@ -130,7 +128,7 @@ class PassDependencies:
         except (WrongAnswer, ValidationError) as error:  # the second: a text is too long
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
-        if proposal is None or is_trial:
+        if proposal is None:
             await self._forget(question)
         elif (proposal := await self._write(question, proposal, until or proposal.made_at)).operations:
             _log(proposal)

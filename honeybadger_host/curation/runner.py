@@ -158,10 +158,10 @@ class Curator:
         mark = await anyio.to_thread.run_sync(self.uses.watermarks.read, group, session)
         return 0 if mark is None else mark.turn
 
-    async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a dream of a group. Args and errors as `Dreams.make`."""
+    async def dream(self, group: str) -> Dreamt:
+        """Make a dream of a group. Errors as `Dreams.make`."""
         async with self.jobs.asked_for(Job(group, "dream")):
-            return await self._dreams.make(group, is_trial)
+            return await self._dreams.make(group)
 
     # -------------------------------------------------------------------------------------------- what is due by itself
 

@@ -49,8 +49,8 @@ class Memory:
     def proposals(self) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in sorted((self.group / "proposals").glob("*.json"))]
 
-    def dream(self, *words: str) -> dict[str, Any]:
-        value: dict[str, Any] = cli_json("dream", "main", *words, home=self.home)
+    def dream(self) -> dict[str, Any]:
+        value: dict[str, Any] = cli_json("dream", "main", home=self.home)
         return value
 
     def review(self, *words: str) -> dict[str, Any]:
@@ -138,20 +138,6 @@ def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Mem
     }
     assert memory.entries("archive/memory") == {}
     assert memory.dream()["told"] == NOTHING  # what was taken back is not done again
-
-
-def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, memory: Memory) -> None:
-    host = make_host().start()
-    memory.save(TEA, "a")
-    memory.save(TEA, "b")
-    before = memory.state()
-    (proposal,) = memory.dream("--dry-run")["proposals"]
-    assert [each["op"] for each in proposal["operations"]] == ["merge"]
-    assert memory.state() == before
-    shown = cli_text("dream", "--dry-run", home=memory.home)
-    assert "1. merge (waiting)" in shown
-    assert "a trial: nothing was changed\n" in shown
-    assert host.events("dream.finished") == []
 
 
 RENT = "The rent of the flat is 950 EUR a month, to Mr Glanz."

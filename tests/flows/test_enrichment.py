@@ -127,6 +127,6 @@ def test_a_kill_before_the_answer_loses_and_doubles_nothing(make_host: HostFacto
     wait_for(lambda: len(memory.proposals()) == 1)
     wait_for(lambda: len(memory.entries()) == 3)
     host.restart()
-    memory.dream("--dry-run")
+    memory.dream()
     assert len(memory.entries()) == 3
     assert len(memory.proposals()) == 1

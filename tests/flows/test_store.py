@@ -46,7 +46,7 @@ def test_nothing_of_a_store_is_curated(asker: RawSender, member: MakeClient) -> 
     for category in ("zoo", "store/zoo"):
         agent.save_memory("The wombat of the zoo eats leaves at noon", category=category)
         agent.save_memory("The wombat of the zoo eats leaves at noon.", category=f"{category}/more")
-    assert cli_json("dream", asker.group, "--dry-run", home=asker.home)["looked_at"] == 2
+    assert cli_json("dream", asker.group, home=asker.home)["looked_at"] == 2
 
 
 def test_credentials_in_a_document_leave_it_json(member: MakeClient) -> None:

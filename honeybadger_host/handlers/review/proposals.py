@@ -32,7 +32,7 @@ from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.time_stamps import time_stamp
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
-Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
+Dreams: TypeAlias = Callable[[str], Coroutine[Any, Any, Dreamt]]
 
 
 def list_proposals(deps: Dependencies, asked: Asked[ListProposals], now: datetime) -> Mapping[str, Any]:
@@ -133,11 +133,10 @@ async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream
     """Wait for the pass, which writes through the pipeline.
 
     Args:
-        now: (group, whether it is a trial) -> the dream that was made.
+        now: group -> the dream that was made.
     """
-    is_trial = asked.payload.dry_run
     try:
-        dreamt = await now(asked.group, is_trial)
+        dreamt = await now(asked.group)
     except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
         raise Refusal("unavailable", f"{error}; nothing was changed") from None
     shown = [
@@ -145,8 +144,7 @@ async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream
     ]
     counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
     result = {"proposals": shown, **counts, "told": dreamt.told}
-    if not is_trial:
-        await keep(asked, result)
+    await keep(asked, result)
     return result
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import anyio
 import pytest
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.candidates import alike
-from honeybadger_host.curation.dreams import Dreams, DueDreams
+from honeybadger_host.curation.dreams import DueDreams, folds
 from honeybadger_host.curation.passes import PassDependencies, take
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -53,14 +52,9 @@ def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> 
         person, day = names[number % 5], number % 27 + 1
         text = f"{person} paid {number // 2 * 7} EUR to firm number {number // 3} for the move on {day} March 2026."
         write(uses.home, f"e{number:04}", text if number % 10 else "The same again.", category=f"c{number % 4}")
-
-    async def trial() -> Any:
-        return await Dreams(uses).make("main", True)
-
-    dreamt = anyio.run(trial)
-    assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
-    (proposal,) = dreamt.proposals
-    assert len(proposal.operations[0].sources) > 90
+    snapshot = take(uses, "main")
+    assert (len(snapshot.texts), snapshot.left_out) == (1000, 100)
+    assert len(folds(snapshot)[0].sources) > 90
 
 
 def test_what_agents_and_tasks_say_is_not_a_persons(uses: PassDependencies) -> None:
