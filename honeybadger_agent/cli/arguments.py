@@ -11,7 +11,8 @@ from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.mailbox import BadName, checked_id, checked_session
 from honeybadger_agent.wording import meant
 
-_Argument: TypeAlias = tuple[str, Mapping[str, Any]]  # its name, and what else `add_argument` takes
+# Its name, and what else `add_argument` takes; `dest` is the member of the request, if it has another name.
+_Argument: TypeAlias = tuple[str, Mapping[str, Any]]
 
 _ABOUT: Final = """\
 The memory of an agent: what it remembers, its conversation, its context.
@@ -110,7 +111,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
         "remember": (
             "Save a note. Every context shows it.",
             (
-                _argument("text", "TEXT", "the note; - reads standard input"),
+                _argument("content", "TEXT", "the note; - reads standard input"),
                 _argument("--section", "NAME", "heading of the note, one line (Notes)"),
                 *(_ID, _JSON),
             ),
@@ -118,11 +119,11 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
         "save": (
             "Save an entry. A context shows it when it fits the message.",
             (
-                _argument("text", "TEXT", "text of the entry; - reads standard input"),
+                _argument("content", "TEXT", "text of the entry; - reads standard input"),
                 _argument("--category", "NAME", "as user-preferences/timezone (general)"),
-                _argument("--tag", "NAME", "a label; may be repeated", action="append"),
+                _argument("--tag", "NAME", "a label; may be repeated", action="append", dest="tags"),
                 _argument("--title", "NAME", "a short name to find it under"),
-                _argument("--alias", "NAME", "another one; may be repeated", action="append"),
+                _argument("--alias", "NAME", "another one; may be repeated", action="append", dest="aliases"),
                 _argument("--origin", "KIND", "human, agent, tool, web, imported, inferred or recalled"),
                 _argument("--from", "WHERE", "with --origin: the file, address or tool", dest="origin_from"),
                 _argument("--supersedes", "ENTRY", "id of one that is no longer so; repeated", action="append"),
@@ -138,7 +139,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
             (
                 _argument("query", "QUERY", "words, or a question; without it the newest", nargs="?"),
                 _argument("--category", "NAME", "only entries of this category or below it"),
-                _argument("--tag", "NAME", "only entries with this tag; may be repeated", action="append"),
+                _argument("--tag", "NAME", "only entries with this tag; may be repeated", action="append", dest="tags"),
                 _argument("--since", "WHEN", "a date or a time, as 2026-11-21"),
                 _argument("--until", "WHEN", "a date takes the whole day in"),
                 _choice("--scope", "where to look (all)", "all", "entries", "turns", "notes"),
@@ -151,7 +152,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
             "Print the context for the next answer of the model.",
             (
                 _argument("--message", "TEXT", "what the user says now"),
-                _argument("--budget", "TOKENS", "0 means no limit", type=int),
+                _argument("--budget", "TOKENS", "0 means no limit", type=int, dest="budget_tokens"),
                 _flag("--explain", "print why each part is in or out, not the text"),
                 _JSON,
             ),
@@ -159,8 +160,8 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
         "history": (
             "Print the newest part of the conversation.",
             (
-                _argument("--budget", "TOKENS", "0 means no limit", type=int),
-                _argument("--max", "COUNT", "most messages", type=int),
+                _argument("--budget", "TOKENS", "0 means no limit", type=int, dest="budget_tokens"),
+                _argument("--max", "COUNT", "most messages", type=int, dest="max_messages"),
                 _JSON,
             ),
         ),

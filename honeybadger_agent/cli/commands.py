@@ -48,6 +48,7 @@ from honeybadger_agent.wire import (
     GroupMessage,
     Reply,
     Request,
+    RequestT,
     ResultT,
     SaveMemory,
     SearchMemory,
@@ -65,17 +66,12 @@ class UsageError(Exception):
 
 
 def _remember(options: Mapping[str, Any]) -> None:
-    text = _standard_input() if options["text"] == "-" else options["text"]
-    note = _asked(options, made(UpdateMemory, text, options["section"]), request_id=options["id"])
+    note = _asked(options, _request(options, UpdateMemory), request_id=options["id"])
     _print(options, note, [done_told(note, f"saved in {note.file}, section {note.section}")])
 
 
 def _save(options: Mapping[str, Any]) -> None:
-    text = _standard_input() if options["text"] == "-" else options["text"]
-    members = ("category", "title", "origin", "origin_from", "supersedes", "valid_until")
-    given = {name: options[name] for name in members}
-    asked = made(SaveMemory, text, tags=options["tag"], aliases=options["alias"], **given)
-    entry = _asked(options, asked, request_id=options["id"])
+    entry = _asked(options, _request(options, SaveMemory), request_id=options["id"])
     known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
     _print(options, entry, [done_told(entry, f"{known}: {entry.id} in {entry.file}")])
     for one in () if options["json"] else entry.similar or ():
@@ -103,25 +99,24 @@ def _delete(options: Mapping[str, Any]) -> None:
 
 
 def _context(options: Mapping[str, Any]) -> None:
-    context = _asked(options, made(GetContext, options["message"], options["budget"]))
+    context = _asked(options, _request(options, GetContext))
     _print(options, context, explanation_of(context) if options["explain"] else context.system)
 
 
 def _recall(options: Mapping[str, Any]) -> None:
-    members = ("query", "category", "since", "until", "limit", "scope")
-    found = _asked(options, made(SearchMemory, tags=options["tag"], **{name: options[name] for name in members}))
+    found = _asked(options, _request(options, SearchMemory))
     _print(options, found, hit_lines(found, with_points=options["explain"]))
 
 
 def _history(options: Mapping[str, Any]) -> None:
-    history = _asked(options, made(GetHistory, options["budget"], options["max"]))
+    history = _asked(options, _request(options, GetHistory))
     _print(options, history, history.text)
     if not history.messages and not options["json"]:
         complain("nothing was said in this session, or all of it was taken back")
 
 
 def _messages(options: Mapping[str, Any]) -> None:
-    found = _asked(options, made(GetMessages, options["after"], options["limit"]))
+    found = _asked(options, _request(options, GetMessages))
     for message in found.messages:
         _print_message(options, message)
     if options["follow"]:
@@ -320,6 +315,14 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
 }
 
 # ------------------------------------------------------------------------------------------------------------- options
+
+
+def _request(options: Mapping[str, Any], kind: type[RequestT]) -> RequestT:
+    """Return a request whose members are the arguments of the command; a text `-` is standard input."""
+    members = {name: options[name] for name in kind.model_fields if name in options}
+    if members.get("content") == "-":
+        members["content"] = _standard_input()
+    return made(kind, **members)
 
 
 def _client(options: Mapping[str, Any], *, changes: bool) -> SyncClient:
