@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import orjson
 from pydantic import StringConstraints, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
 from honeybadger_agent.wording import meant
 
@@ -137,14 +137,13 @@ def check_numbers(data: bytes) -> None:
 
 
 def checked_json(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object that every JSON reader takes, also within other objects. Raises PydanticCustomError."""
+    """Return an object that every JSON reader takes, also in a file and a reply. Raises PydanticCustomError."""
     try:
-        orjson.dumps([[[[value]]]])
-        json.dumps(value, allow_nan=False, default=str)  # orjson makes null of other numbers
-    except TypeError:
-        raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
-    except ValueError:
-        raise PydanticCustomError("must_be", "JSON, with finite numbers only") from None
+        from_json(orjson.dumps([[[[[[[[[[value]]]]]]]]]]))  # clients read 200 levels; a file and a reply add some
+        json.dumps(value, allow_nan=False, default=str)  # orjson makes null of numbers that are not finite
+    except (TypeError, ValueError):
+        why = "JSON with finite numbers, integers of 64 bits and at most 190 levels"
+        raise PydanticCustomError("must_be", why) from None
     return value
 
 

@@ -240,8 +240,8 @@ def tool_call(arguments: bytes) -> bytes:
 
 
 WRONG_ARGUMENTS = {
-    b'{"content":"x","metadata":{"a":NaN}}': "payload.metadata must be JSON, with finite numbers only",
-    b'{"content":"x","metadata":{"a":[-1e999]}}': "payload.metadata must be JSON, with finite numbers only",
+    b'{"content":"x","metadata":{"a":NaN}}': "payload.metadata must be JSON with finite numbers",
+    b'{"content":"x","metadata":{"a":[-1e999]}}': "payload.metadata must be JSON with finite numbers",
     b'{"content":5,"tags":{}}': "payload.content must be a string",
     b'{"content":null}': "payload.content must be a string",
     b"null": "payload.content is missing",

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from honeybadger_agent.wire import Refusal, SaveMemory, UpdateSession, parse_members
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.entries.similar import Similar
 from tests.host.handlers.room import NOW, Room
@@ -170,6 +171,27 @@ def test_every_member_of_an_entry_is_cleaned_and_counted(room: Room) -> None:
     kinds = {kind: count for kind, count in saved["neutralised"].items() if not kind.startswith("secrets/")}
     assert kinds == {"secrets": 7, "line breaks": 2, "bidi characters": 1, "zero-width characters": 2}
     assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 7
+
+
+@pytest.mark.parametrize("levels", [190, 195, 240, 250, 260])
+def test_an_object_that_is_taken_can_be_read(room: Room, levels: int) -> None:
+    """One of 246 levels was saved, and then its file was no entry."""
+    deep: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        deep = {"a": deep}
+    if levels > 190:
+        for kind, members in (
+            (SaveMemory, {"content": "x", "metadata": deep}),
+            (UpdateSession, {"system_state": deep}),
+        ):
+            with pytest.raises(Refusal, match="at most 190 levels"):
+                parse_members(kind, members)
+        return
+    saved = room.change("save_memory", content="x", metadata=deep)
+    assert room.ask("get_memory", id=saved["id"])["metadata"] == deep
+    room.change("update_session", system_state=deep)
+    room.restart()
+    assert room.ask("load_session")["system_state"] == deep
 
 
 def test_too_much_for_an_entry_is_refused_with_limit(room: Room) -> None:
