@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -26,6 +25,7 @@ from honeybadger_agent.wire import (
     parse_members,
     parse_request,
 )
+from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.web.asking import made
 from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
 from honeybadger_host.web.rendering import href, shown_markdown
@@ -36,8 +36,10 @@ _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being writt
 
 def talk(visit: Visit) -> Response:
     session, turn = checked_session(visit.member("session", 100) or "main"), visit.member("turn", 100)
-    # The state first: the history that is read after it has every answered turn.
-    sent = _Sent("none") if turn is None else _look_at(visit, turn)
+    mailbox = visit.home.mailbox(visit.group)
+    # In this order: what is answered meanwhile is in the history at least.
+    waiting = _waiting(mailbox, session)
+    reply = None if turn is None else _reply(mailbox, checked_id(turn))
     history = visit.read(made(GetHistory, 0, PER_PAGE), session=session)
     return visit.page(
         "talk.html",
@@ -48,46 +50,26 @@ def talk(visit: Visit) -> Response:
         turns=history.messages,
         most_turns=PER_PAGE,
         messages=visit.read(made(GetMessages)).messages,
-        turn=turn,
-        sent=sent,
+        waiting=waiting,
+        failed=None if reply is None or reply.error is None else reply.error.message,
         done=visit.member("done", 20),
     )
+
+
+def _waiting(mailbox: Mailbox, session: str) -> list[tuple[str, Chat]]:
+    """Return the ids and the messages of a session that are not answered yet, oldest first."""
+    found: list[tuple[str, Chat]] = []
+    for turn in (name.removesuffix(".json") for name in names_in(mailbox.root / TURNS)):
+        with contextlib.suppress(NotARequest, Refusal):
+            asked = parse_request(mailbox.waiting(turn, TURNS) or b"", turn)
+            if asked.session == session:
+                found.append((turn, parse_members(Chat, asked.payload)))
+    return found
 
 
 def _reply(mailbox: Mailbox, turn: str) -> Reply | None:
     data = mailbox.reply(turn)
     return None if data is None else Reply.model_validate(orjson.loads(data))
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A message that was sent from the page.
-
-    Args:
-        state: `waits`, `done`, `failed`, `gone`, or `none` if none was sent.
-        why: the error if it failed.
-        chat: the message, while it waits for its answer.
-    """
-
-    state: str
-    why: str = ""
-    chat: Chat | None = None
-
-
-def _look_at(visit: Visit, turn: str) -> _Sent:
-    mailbox = visit.home.mailbox(visit.group)
-    data = mailbox.waiting(checked_id(turn), TURNS)  # before the reply: it is removed after the reply is written
-    reply = _reply(mailbox, turn)
-    if reply is not None:
-        return _Sent("done") if reply.error is None else _Sent("failed", reply.error.message)
-    return _Sent("gone") if data is None else _Sent("waits", chat=_chat_in(data, turn))
-
-
-def _chat_in(data: bytes, turn: str) -> Chat | None:
-    """Return the message in a request file; None if the page did not write the file."""
-    with contextlib.suppress(NotARequest, Refusal):
-        return parse_members(Chat, parse_request(data, turn).payload)
-    return None
 
 
 def said(visit: Visit, form: dict[str, str]) -> Response:

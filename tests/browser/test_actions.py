@@ -147,6 +147,24 @@ def test_a_sent_message_shows_at_once_and_stays_visible(tab: Tab, site: Site, gr
     wait_for(lambda: is_in_view(".said.agent"), what="the end of the answer in view")
 
 
+def test_messages_that_wait_are_shown_in_every_tab(open_tab: MakeTab, group: str) -> None:
+    tab, other = open_tab(), open_tab()
+    address = f"/g/{group}/talk?session=s3"
+    tab.go(address)
+    field = tab.page.get_by_label("Say something")
+    for count, text in enumerate((LONG_QUESTION, "And then?"), 1):
+        field.fill(text)
+        field.press("Enter")
+        tab.page.locator(".said.user .by").nth(count - 1).wait_for()  # as the page has it
+    other.go(address)
+    for each in (tab, other):
+        assert each.page.locator(".said.user .bubble").all_inner_texts() == [LONG_QUESTION, "And then?"]
+        each.page.locator("#answer").wait_for()
+    for each in (tab, other):
+        each.page.get_by_text("I have noted that.").wait_for()
+        assert each.page.locator(".said.user .bubble").all_inner_texts() == [LONG_QUESTION, "And then?"]
+
+
 def test_unsent_text_returns_to_its_field(tab: Tab, group: str) -> None:
     tab.go(f"/g/{group}/talk")
     tab.page.route("**/talk/say", lambda route: route.abort())

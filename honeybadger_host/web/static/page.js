@@ -181,7 +181,7 @@ async function converse(request) {
   if (!response.ok || !fresh) throw new Error(page.querySelector("main")?.textContent.trim() ?? "It was not sent.");
   document.getElementById("conversation").replaceWith(fresh);
   const field = document.querySelector("[data-composer] textarea");
-  if (fresh.querySelector("p#answer") && field && !field.value) field.value = talk.sent;  // it failed: to be sent again
+  if (fresh.querySelector("[data-failed]") && field && !field.value) field.value = talk.sent;  // it failed: to be sent again
   history.replaceState(null, "", response.url);
   prepare();
 }
