@@ -59,13 +59,10 @@ class PastContext(Result):
     seq: int = Field(description="Number of the last change that the context includes.")
     at: str = Field(description="Time of the moment: UTC, RFC 3339.")
     served: str | None = Field(
-        default=None, description="Hash of the context that was served then; null: none was kept."
-    )
-    is_identical: bool | None = Field(
         default=None,
-        description="Whether this is that context byte for byte; null: none was kept, and these are the files.",
+        description="Hash of the context that was served then, which this is byte for byte; null: none was kept, and "
+        "these are the files as they were, without conversation and recalled lines.",
     )
-    why: list[str] = Field(default_factory=list, description="Why it differs from the context that was served.")
 
 
 class ContextResult(Result):

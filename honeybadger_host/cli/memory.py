@@ -85,10 +85,10 @@ def context(
 def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
     """Print a context; for an earlier one print on standard error whether it was served like this."""
     if (past := result.get("as_of")) is not None and not as_json:
-        what = "the files as they were" if past["served"] is None else "byte for byte what was served"
+        what = "byte for byte what was served"
+        if past["served"] is None:
+            what = "the files as they were, without conversation and recalled lines: no context served then is kept"
         print(f"as of change {past['seq']}, {past['at']}: {what}", file=sys.stderr)
-        for why in past["why"]:
-            print(f"- {why}", file=sys.stderr)
     if as_json:
         print_json(result)
     elif explain:

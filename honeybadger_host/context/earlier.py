@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, Refusal
@@ -27,11 +27,6 @@ from honeybadger_host.memory.markdown.group_files import text_of
 from honeybadger_host.memory.markdown.notes import NOT_EDITED
 from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.text.time_stamps import time_stamp
-
-_NONE_SERVED: Final = (
-    "no context that was served to this session at that moment is kept: these are the group's files as they were, "
-    "without conversation and recalled lines"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +102,5 @@ def _moment_members(seq: int, at: int, served: str | None) -> dict[str, Any]:
             "seq": seq,
             "at": time_stamp(datetime.fromtimestamp(at / 1000, UTC), "milliseconds"),
             "served": served,
-            "is_identical": None if served is None else True,
-            "why": [_NONE_SERVED] if served is None else [],
         },
     }

@@ -46,11 +46,11 @@ def test_a_context_is_shown_as_served_after_changes(host: HostProcess, stranger:
     assert later["hash"] != shown["hash"]
 
     again = stranger.do("c3", "get_context", as_of=shown["hash"])
-    assert again["as_of"] == {**again["as_of"], "is_identical": True, "served": shown["hash"], "why": []}
+    assert again["as_of"] == {**again["as_of"], "served": shown["hash"]}
     assert {**again, "as_of": None} == {**shown, "messages": [], "as_of": None}
     host.stop()
     told = cli_json("context", "main", "--as-of", shown["hash"][:12], home=host.home)
-    assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
+    assert (told["system"], told["as_of"]["served"]) == (shown["system"], shown["hash"])
     printed = run_cli("context", "main", "--as-of", shown["seq"], home=host.home)
     assert printed.stdout == shown["system"], printed.stderr
     assert "byte for byte what was served" in printed.stderr
@@ -69,7 +69,7 @@ def test_an_edit_served_before_it_was_noticed_is_kept(host: HostProcess, strange
     stranger.do("n2", content="likes cake")
     newest_edit(host.home, "MEMORY.md")
     again = stranger.do("c2", "get_context", as_of=shown["hash"])
-    assert (again["as_of"]["is_identical"], again["system"]) == (True, shown["system"]), again["as_of"]
+    assert (again["as_of"]["served"], again["system"]) == (shown["hash"], shown["system"]), again["as_of"]
     other = RawSender(host.home, "other", "stranger").make()  # is another group's
     assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
 
@@ -132,8 +132,7 @@ def test_where_none_was_served_the_files_are_shown(host: HostProcess, stranger: 
     stranger.do("n3", content="likes pie")
     newest_edit(host.home, "CLAUDE.md", 2)
     then = stranger.do("c2", "get_context", as_of=str(seq))
-    assert (then["as_of"]["served"], then["as_of"]["is_identical"]) == (None, None)
-    assert "these are the group's files as they were" in then["as_of"]["why"][0]
+    assert then["as_of"]["served"] is None
     for words, is_in in (("likes tea", True), ("likes cake", True), ("likes pie", False), ("Be brief.", True)):
         assert (words in then["system"]) == is_in, words
     at_shown = stranger.do("c3", "get_context", as_of=str(shown["seq"]))
