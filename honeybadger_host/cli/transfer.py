@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -146,8 +147,8 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     warn_on_stderr()
     with open_source(path) as source, patience(f"importing {path}"):
         name = format_ or format_of(source, path)
-        importing = Import(folder, group, name, by=by, serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
-        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run)
+        serve = partial(daemon.serve_box, folder, settings)
+        done = Import(folder, group, name, by=by, is_dry=dry_run, serve=serve).run(read_all(source, IMPORTERS[name]))
     if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import orjson
 
@@ -71,12 +71,6 @@ class Exported:
     left_out: list[str] = field(default_factory=list)
 
 
-class _Copied(NamedTuple):
-    size: int
-    sha256: str
-    mtime_ns: int
-
-
 def export_group(home: Path, group: str, target: Path) -> Exported:
     """Export a group into a new folder, or a new archive when the name ends with .tar.gz or .tgz.
 
@@ -102,14 +96,15 @@ class _Exporter:
     def __init__(self, home: Path, group: str, to: Path) -> None:
         self._home, self._group, self._to = home, group, to
         self._journal = home / JOURNAL_FILE
-        self._files: dict[str, _Copied] = {}
+        self._files: dict[str, tuple[str, int]] = {}  # place -> SHA-256 and time of a copied file
         self._done = Exported()
 
     def export(self) -> Exported:
         make_folders(self._to / CONTENT)
         seq = self._copy_until_quiet()
         done = self._done
-        done.files, done.bytes = len(self._files), sum(held.size for held in self._files.values())
+        done.files = len(self._files)
+        done.bytes = sum((self._to / CONTENT / place).stat().st_size for place in self._files)
         unsettled = read_unsettled(self._journal, self._group, seq)
         for waiting in unsettled:
             self._check_is_whole(waiting)
@@ -206,9 +201,7 @@ class _Exporter:
         make_folders(target.parent)
         target.unlink(missing_ok=True)
         with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
-            sha256 = copied(source, copy.write)
-            size = copy.tell()
-        self._files[place] = _Copied(size, sha256, status.st_mtime_ns)
+            self._files[place] = copied(source, copy.write), status.st_mtime_ns
 
     # ---------------------------------------------------------------------------------------------------------- lists
 
@@ -238,9 +231,9 @@ class _Exporter:
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""
         known = self._known(seq)
-        for place, held in sorted(self._files.items()):
-            seen = self._seen_as(place, held, *known.pop(place, (None, [])))
-            yield {"file": place, "sha256": held.sha256, "mtime_ns": held.mtime_ns, "seen": seen}
+        for place, (sha256, mtime_ns) in sorted(self._files.items()):
+            seen = self._seen_as(place, *known.pop(place, (None, [])))
+            yield {"file": place, "sha256": sha256, "mtime_ns": mtime_ns, "seen": seen}
         for place, (seen_last, rows) in sorted(known.items()):
             if not rows:
                 yield {"file": place, "sha256": None, "mtime_ns": 0, "seen": _seen_line(seen_last)}
@@ -258,16 +251,12 @@ class _Exporter:
                 known[place][1].append(row)
         return known
 
-    def _seen_as(
-        self, place: str, held: _Copied, seen: Seen | None, rows: Sequence[Row]
-    ) -> Literal[True] | dict[str, Any] | None:
+    def _seen_as(self, place: str, seen: Seen | None, rows: Sequence[Row]) -> Literal[True] | dict[str, Any] | None:
         """Return the member `seen` of a file's line; see `FileLine`."""
         if seen is None:
             return None
-        if held.size > MAX_BYTES:
-            return True
         data = (self._to / CONTENT / place).read_bytes()
-        if digest_of(data) == seen.digest:
+        if len(data) > MAX_BYTES or digest_of(data) == seen.digest:
             return True
         if seen.packed is not None or (rows and rows[0].kind in WHOLE_KINDS):
             with suppress(ValueError):

@@ -104,6 +104,7 @@ class Import:
 
     Args:
         by: the author of the records; None: the operator.
+        is_dry: the records are only counted.
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
     """
 
@@ -114,12 +115,12 @@ class Import:
         format_name: str,
         *,
         by: str | None,
+        is_dry: bool,
         serve: Callable[[Path], None],
     ) -> None:
         self._home, self._group, self._format, self._by = home, group, format_name, by
-        self._serve = serve
+        self._is_dry, self._serve = is_dry, serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
-        self._is_dry = False
         self._next = _Batch("", 0)  # the turns of the next request
         self._under_way: deque[_Batch] = deque()
         self._waiting = 0  # number of records in them
@@ -128,15 +129,15 @@ class Import:
         self._reached: dict[str, tuple[int, datetime]] = {}
         self.done = Imported()
 
-    def run(self, found: Iterator[Found], *, is_dry: bool) -> Imported:
+    def run(self, found: Iterator[Found]) -> Imported:
         """Import all records; a dry run only counts them. Raises HostError."""
-        self._is_dry = is_dry
-        if not is_dry:
+        if not self._is_dry:
             try:
                 self._mailbox.create()
             except OSError as error:
                 raise HomeError(f"cannot write into {self._mailbox.root}: {error.strerror}") from None
-            self._end_earlier()
+            for path in sorted((self._mailbox.root / REQUESTS).glob("import*-*.json")):  # of an interrupted import
+                reply_to(self._home, self._mailbox, path.stem, self._serve)
         for one in found:
             match one:
                 case Skipped():
@@ -281,11 +282,6 @@ class Import:
         self.done.known += result["known"]
         self.done.neutralised.update(result.get("neutralised", {}))
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
-
-    def _end_earlier(self) -> None:
-        """Wait until the requests of an interrupted import have been served, so that none is sent again."""
-        for path in sorted((self._mailbox.root / REQUESTS).glob("import*-*.json")):
-            reply_to(self._home, self._mailbox, path.stem, self._serve)
 
 
 def session_of(format_name: str, name: str) -> str:
