@@ -6,7 +6,8 @@ with a later batch.
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -25,9 +26,10 @@ from honeybadger_host.spool.request import Answered, Asking, QueuedRequest
 from honeybadger_host.spool.turn_queue import TurnQueue, Withdrawn
 from honeybadger_host.threads import Threads
 
-_BUSY_QUERIES = 16  # while a group has this many queries under way, none of its requests is taken
 MAX_WAITING = 1000  # waiting requests of one sender; more are refused. Each is answered within minutes
-QUERIES_AT_ONCE = 4  # queries that run at the same time, each on a thread; Python computes in one of them at a time
+# Queries that run at the same time, each on a thread; Python computes in one of them at a time. A group leaves one for
+# others, and while it has as many under way, none of its requests is taken.
+QUERIES_AT_ONCE = 4
 
 
 class Beside:
@@ -54,6 +56,7 @@ class Beside:
         self._wake = wake
         self._answering, self._replying = Threads(QUERIES_AT_ONCE), Threads(1)
         self._queries: Counter[str] = Counter()
+        self._lanes = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(QUERIES_AT_ONCE - 1))
         self._waiting: Counter[Inbox] = Counter()
 
     @property
@@ -61,7 +64,7 @@ class Beside:
         """The queues from which nothing is taken now. Any thread."""
         queries = dict(self._queries)  # in one step: the event loop changes it meanwhile
         turns = {turns_queue(group) for group in self._turn_queue.groups}  # their next turn waits for the one before
-        return turns | {group for group, count in queries.items() if count >= _BUSY_QUERIES}
+        return turns | {group for group, count in queries.items() if count >= QUERIES_AT_ONCE}
 
     @property
     def is_waiting(self) -> bool:
@@ -69,7 +72,7 @@ class Beside:
         return bool(self._waiting)
 
     async def settle(self) -> None:
-        """Return when the queries that are under way now are answered."""
+        """Return when the queries that have begun by now are answered."""
         await self._answering.settle()
         await self._replying.settle()
 
@@ -96,16 +99,17 @@ class Beside:
 
     async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a separate thread."""
+        group = request.inbox.group
         try:
-            await self._answering.run(self.answer_query, request, asking, handler)
+            async with self._lanes[group]:
+                await self._answering.run(self.answer_query, request, asking, handler)
             self._answers.tell()
         finally:
-            group = request.inbox.group
             self._queries[group] -= 1
-            if self._queries[group] == _BUSY_QUERIES - 1:
+            if self._queries[group] == QUERIES_AT_ONCE - 1:
                 self._wake()
             if not self._queries[group]:
-                del self._queries[group]
+                del self._queries[group], self._lanes[group]
 
     def answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         with self._answers.refusing(request):

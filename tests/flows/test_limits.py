@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,3 +118,19 @@ def test_uncollected_replies_make_room_and_can_be_repeated(make_host: HostFactor
     again = stranger.ask("000", request("000", content="note 0"))
     assert (again["ok"], len(notes(stranger))) == (True, 100)
     assert host.wait_for_event("replies.trimmed")["sender"] == "stranger"
+
+
+def test_a_flood_of_queries_leaves_a_thread_to_others(make_host: HostFactory, home: Path) -> None:
+    flood, quiet = RawSender(home, "flood").make(), RawSender(home, "quiet").make()
+    names = [f"q{number:04}" for number in range(1500)]
+    for name in names:
+        flood.drop(name, request(name, "get_context", payload={}))
+    make_host().start()
+    spans: list[tuple[int, int]] = []
+    while flood.peek(names[-1]) is None:
+        asked, name = time.time_ns(), f"o{len(spans)}"
+        quiet.ask(name, request(name, "get_context", payload={}))
+        spans.append((asked, (quiet.replies / f"{name}.json").stat().st_mtime_ns))
+    answered = [(flood.replies / f"{name}.json").stat().st_mtime_ns for name in names]
+    before = sorted(sum(first < at < last for at in answered) for first, last in spans)
+    assert before[len(before) // 2] < 15
