@@ -22,7 +22,7 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.in_use import DocumentsInUse, Rules
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.errors import SettingsError, StorageFailed
+from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
@@ -33,7 +33,6 @@ from honeybadger_host.files.home import (
     HomeLock,
     Moved,
     check_home,
-    groups_in,
 )
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
@@ -44,7 +43,6 @@ from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 from honeybadger_host.journal.changes import UnitOfWork, WholeFiles
-from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -52,7 +50,7 @@ from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.memory.peoples_files import ChangedFiles, document_group, name_of
+from honeybadger_host.memory.peoples_files import ChangedFiles, check_groups, document_group, name_of
 from honeybadger_host.memory.session_document import SESSIONS
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
@@ -111,21 +109,12 @@ def build(
         shared = None if member is None else member.shared
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal, shared=shared)
         opened.callback(journal.close)
-        _check_groups(home)
+        check_groups(home)
         lock.sign(journal.identity)
         finish_loading(home)
         host = _put_together(home, settings, metrics, lock, journal, opened, passed)
         host.opened = opened.pop_all()
     return host
-
-
-def _check_groups(home: Path) -> None:
-    """Raise StorageFailed if no group has a folder, though the journal knows files of groups."""
-    if not groups_in(home) and any(EditReader(home / JOURNAL_FILE).names_below("groups/")):
-        raise StorageFailed(
-            f"{home}/groups is empty, and this home had groups: mount it or bring them back; or, if all of it was "
-            "meant to go, make the folder of a group there"
-        )
 
 
 def _put_together(

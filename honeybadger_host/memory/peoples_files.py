@@ -14,15 +14,18 @@ from typing import Final
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.documents.history import revise
 from honeybadger_host.documents.projections import Projections
+from honeybadger_host.errors import StorageFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
     AGENTS_FOLDER,
     ARCHIVE,
     GROUP_FILES,
+    JOURNAL_FILE,
     MOVED_FOLDER,
     ROOT_GLOBAL_FILE,
     folders_of,
+    groups_in,
     named_folders,
     single_files_of,
 )
@@ -37,6 +40,16 @@ from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
 TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
+
+
+def check_groups(home: Path) -> None:
+    """Raise StorageFailed if no group has a folder, though the journal knows files of groups; JournalError."""
+    journal = home / JOURNAL_FILE
+    if not groups_in(home) and journal.exists() and any(EditReader(journal).names_below("groups/")):
+        raise StorageFailed(
+            f"{home}/groups is empty, and this home had groups: mount it or bring them back; or, if all of it was "
+            "meant to go, make the folder of a group there"
+        )
 
 
 def document_group(file: str) -> str | None:

@@ -88,6 +88,7 @@ def test_groups_that_are_unmounted_are_not_taken_for_deleted(
     assert host.wait() == 8
     assert f"{home}/groups/ was removed or replaced" in host.log_text().splitlines()[-1]
     assert "mount it or bring them back" in cli_error("run", home=home, code=8)
+    assert "problem   home: " in run_cli("doctor", home=home).stdout
     assert list(vault.iterdir()) == []
     vault.rmdir()
     (tmp_path / "away").rename(vault)

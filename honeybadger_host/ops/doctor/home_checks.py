@@ -31,6 +31,7 @@ from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.opening import DAMAGED_NOW_WHAT, check_journal
 from honeybadger_host.memory.entries.entry import memory_folder, parse_entry, unused_members
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.peoples_files import check_groups
 from honeybadger_host.observe import read_status
 from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
 from honeybadger_host.settings import Settings
@@ -43,6 +44,7 @@ _LOOKED_AT: Final = ("agents", "journal")  # parts of the status whose files are
 def home_folder(home: Path) -> Iterator[Finding]:
     try:
         check_home(home)
+        check_groups(home)
     except HostError as error:
         yield problem("home", str(error), "see the message")
         return
