@@ -22,6 +22,7 @@ from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_last, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.web.asking import Home
+from honeybadger_host.web.forms import PER_PAGE
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
 
@@ -42,16 +43,16 @@ def newest_seq(journal: Path) -> int:
     return read_position(journal).committed_seq if journal.exists() else 0
 
 
-def look_back(journal: Path, wanted: LogFilter, *, limit: int = 30) -> Looked:
+def look_back(journal: Path, wanted: LogFilter) -> Looked:
     """Return the newest changes that match a filter, newest first, of those looked at. Raises JournalError."""
     if not journal.exists():
         return Looked((), 0)
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _MAX_LOOKED_AT)
     wanted = replace(wanted, after=after, before=top)
-    rows = read_log(journal, wanted, limit + 1)
-    if len(rows) > limit:
-        return Looked(rows[:limit], rows[limit - 1].seq)
+    rows = read_log(journal, wanted, PER_PAGE + 1)
+    if len(rows) > PER_PAGE:
+        return Looked(rows[:PER_PAGE], rows[PER_PAGE - 1].seq)
     return Looked(rows, after and after + 1)
 
 

@@ -459,22 +459,22 @@ def test_tasks_are_paused_resumed_run_and_cancelled(
 
 
 def test_the_timeline_pages_back_and_rewinds(browser: Browser, client: SyncClient, group: str, folder: Path) -> None:
-    for number in range(35):
+    for number in range(55):
         client.update_memory(f"note {number}")
     newest = read(browser, f"/g/{group}/timeline?by=researcher")
-    assert "note 34" in newest.words
+    assert "note 54" in newest.words
     further = re.search(r'rel="next" href="([^"]*)"', newest.text)
     assert further is not None
     older = read(browser, further[1].replace("&amp;", "&")).words
     assert "note 0" in older
-    assert "note 34" not in older
+    assert "note 54" not in older
     first = re.findall(r'href="/change/(\d+)"', newest.text)[-1]
     settle(folder)
     shown = browser.press(newest, "Show what would change", to=first)
     assert "Bring back to change" in shown.words
-    assert "note 34" in (client.read_group_files().memory or "")
+    assert "note 54" in (client.read_group_files().memory or "")
     assert "Brought back to" in browser.press(shown, "Bring back all 1").words
-    assert "note 34" not in (client.read_group_files().memory or "")
+    assert "note 54" not in (client.read_group_files().memory or "")
     assert "kind" in read(browser, "/timeline?kind=note").text
     assert browser.get("/change/99999999").status == 404
 
