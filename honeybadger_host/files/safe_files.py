@@ -441,6 +441,15 @@ def is_locked(path: Path) -> bool:
     return fd is None
 
 
+def is_utf8(name: str) -> bool:
+    """Return whether the bytes of a name are UTF-8: no database, reply or export can hold another."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def printable(name: str) -> str:
     """Return a file name as text that every encoder and every terminal takes."""
     if name.isascii() and name.isprintable():

@@ -29,7 +29,7 @@ from honeybadger_host.files.home import (
     named_folders,
     single_files_of,
 )
-from honeybadger_host.files.safe_files import names_in
+from honeybadger_host.files.safe_files import is_utf8, names_in
 from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.journal.edits import FILES_AT_ONCE, EditReader
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -58,11 +58,11 @@ def document_group(file: str) -> str | None:
         case ["groups", group, "tasks" | "proposals", name] | ["groups", group, "archive", *_, name] if is_json_name(
             name
         ):
-            return group if NAME.fullmatch(group) and _is_text(file) else None
+            return group if NAME.fullmatch(group) and is_utf8(file) else None
         case ["data", "working", group, _, name] | ["data", "context" | "consolidated", group, name] if is_json_name(
             name.removesuffix(".deleted")
         ):
-            return group if NAME.fullmatch(group) and _is_text(file) else None
+            return group if NAME.fullmatch(group) and is_utf8(file) else None
         case ["data", "consolidated", name] if is_json_name(name):
             return name.removesuffix(".json").removesuffix(".dream")
         case _:
@@ -79,11 +79,11 @@ def group_of(file: str) -> str | None:
         case [name] if name == ROOT_GLOBAL_FILE:
             return GLOBAL_GROUP
         case ["config", "agents", agent, name] if name.endswith(".md") and NAME.fullmatch(agent):
-            return GLOBAL_GROUP if _is_text(file) else None
+            return GLOBAL_GROUP if is_utf8(file) else None
         case ["config", "moved", name] if name.endswith(".md") and NAME.fullmatch(name[:-3]):
             return GLOBAL_GROUP
         case ["groups", group, "memory", *_, name] if is_json_name(name):
-            return group if NAME.fullmatch(group) and _is_text(file) else None
+            return group if NAME.fullmatch(group) and is_utf8(file) else None
         case ["groups", group, *rest] if "/".join(rest) in TEXTS:
             return group if NAME.fullmatch(group) else None
         case _:
@@ -98,14 +98,6 @@ def name_of(uid: int) -> str:
     with contextlib.suppress(KeyError):
         return pwd.getpwuid(uid).pw_name
     return f"uid-{uid}"
-
-
-def _is_text(file: str) -> bool:
-    try:
-        file.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _CONSOLIDATED: Final = "data/consolidated"
@@ -165,7 +157,7 @@ class ChangedFiles:
         for place in (_CONSOLIDATED, SESSIONS):
             folders += (f"{place}/{group}" for group in named_folders(self._home / place))
         for group in named_folders(self._home / WORKING):
-            sessions = filter(_is_text, names_in(f"{self._home}/{WORKING}/{group}"))
+            sessions = filter(is_utf8, names_in(f"{self._home}/{WORKING}/{group}"))
             folders += (f"{WORKING}/{group}/{session}" for session in sessions)
         for group, names in groups.items():
             folders += (f"groups/{group}/{name}" for name in ("proposals", "tasks") if name in names)
@@ -274,7 +266,7 @@ def _below(home: Path, folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(home / folder):
         folders.sort()
         for name in sorted(names):
-            if not name.startswith(".") and _is_text(f"{place}/{name}"):
+            if not name.startswith(".") and is_utf8(f"{place}/{name}"):
                 yield str((Path(place) / name).relative_to(home))
 
 

@@ -55,8 +55,7 @@ class WallClock:
         self._wall = wall
         self._steady = steady
         self._seen = (wall(), steady())
-        self._begun_at = self._seen[1]
-        self._jumped_at: float | None = None
+        self._steady_since = self._seen[1]  # the start, or the last jump
 
     def look(self) -> float:
         """Return by how many seconds the clock was set since the last look; 0 if it was only slewed."""
@@ -65,7 +64,7 @@ class WallClock:
         jump = (wall - before) - (steady - then)
         if abs(jump) < CLOCK_GRACE_SECONDS:
             return 0.0
-        self._jumped_at = steady
+        self._steady_since = steady
         return jump
 
     @property
@@ -78,8 +77,7 @@ class WallClock:
 
         Only then is a file with a time stamp `seconds` ago really that old.
         """
-        since = self._begun_at if self._jumped_at is None else self._jumped_at
-        return self._steady() - since >= seconds
+        return self._steady() - self._steady_since >= seconds
 
 
 class Moment(NamedTuple):

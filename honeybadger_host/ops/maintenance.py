@@ -216,7 +216,6 @@ async def _checkpoint(host: Host) -> None:
 async def _remove_expired(host: Host) -> None:
     wall = WallClock()
     then = rare_at = time.monotonic()
-    kept = list(host.ages.moments)
     cost = 0.0
     while True:
         await anyio.sleep(max(HOUSEKEEPING_SECONDS, rest_after(cost)))
@@ -237,9 +236,8 @@ async def _remove_expired(host: Host) -> None:
         try:
             while over and (count := await host.pipeline.writer.run(host.journal.prune_receipts, over)):
                 pruned += count
-            if host.ages.moments != kept or (kept and is_rare):
+            if is_rare and host.ages.moments:
                 await host.pipeline.writer.run(host.journal.keep_ages, host.ages.dump())
-                kept = list(host.ages.moments)
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
         if expired or pruned or swept:

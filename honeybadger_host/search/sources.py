@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.files.home import HISTORY, MEMORY
-from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, open_plain
+from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd, is_utf8, open_plain
 from honeybadger_host.search.documents import Kind
 
 # Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
 _MAX_LEVELS: Final = 9
-
-
-_UNDECODED: Final = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
 
 
 class Source(NamedTuple):
@@ -40,7 +36,7 @@ class Unsearchable(Exception):
 
 def source_of(file: str) -> Source | None:
     """Return the source for a file below the home folder, or None if it is not searched."""
-    if _UNDECODED.search(file):
+    if not is_utf8(file):
         return None  # neither the database nor a reply can hold the name; `doctor` reports it
     match file.split("/"):
         case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):

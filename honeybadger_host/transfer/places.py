@@ -15,7 +15,7 @@ from typing import Final
 
 from honeybadger_host.errors import HomeError, HostError
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_of
-from honeybadger_host.files.safe_files import make_folders, sync_folder
+from honeybadger_host.files.safe_files import is_utf8, make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
@@ -49,11 +49,7 @@ def file_of(place: str, group: str) -> str:
 
 def is_plain(part: str) -> bool:
     """Return whether a part of a path is a plain name: UTF-8, not hidden, no `..`."""
-    try:
-        part.encode()
-    except UnicodeEncodeError:
-        return False
-    return part != "" and not part.startswith(".") and "\0" not in part
+    return part != "" and not part.startswith(".") and "\0" not in part and is_utf8(part)
 
 
 # -------------------------------------------------------------------------------------- moving into place

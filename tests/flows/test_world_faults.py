@@ -329,7 +329,7 @@ def test_file_names_that_are_not_utf8_stop_nothing(home: Path, make_host: HostFa
             (home / folder / name).write_text(f'{{"content": "{text}"}}')
     (home / "groups/main/MEMORY.md").write_text(f"{stranger.memory_text()}- A person's line\n")
     newest_edit(home, "MEMORY.md")
-    for command in (("review", "main"), ("tasks", "main"), ("dead", "list"), ("status",), ("groups",)):
+    for command in (("review", "list", "main"), ("dead", "list"), ("status",), ("groups",)):
         cli_text(*command, home=home)
         cli_json(*command, home=home)
     assert "old" in cli_text("search", "main", "walnut", home=home)
