@@ -31,7 +31,6 @@ from honeybadger_host.files.home import (
     MESSAGES_FOLDER,
     STATUS_FILE,
     HomeLock,
-    Moved,
     check_home,
 )
 from honeybadger_host.files.safe_files import remove_leftovers
@@ -163,8 +162,7 @@ def _put_together(
     replies.mend(journal)
     _compare_clocks(journal)
 
-    moved = Moved(home)
-    curator = _curator_of(home, settings, memory, agents, models, moved, lambda: pipeline)
+    curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
     jobs = Jobs(
         curator.consolidate if curator.uses.memory_window else None,
         curator.dream,
@@ -195,7 +193,7 @@ def _put_together(
     answers = Answers(spool, dead_letters, journal, counters, throttle, RequestLog(), passed)
     pipeline = Pipeline(
         settings,
-        RequestReader(table, agents.forbids, moved.why, counters, throttle),
+        RequestReader(table, agents.forbids, counters, throttle),
         answers,
         projections,
         unit,
@@ -210,7 +208,6 @@ def _put_together(
         tasks.states,
         memory.turn_logs,
         tasks.schedule,
-        moved.why,
         tasks.why_idle,
         handler_of=lambda run: run_of(run, runtime, tasks.states),
         turn=pipeline.turn,
@@ -237,7 +234,6 @@ def _put_together(
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer, memory.arrivals),
         counters=counters,
         senders=senders,
-        moved=moved,
         models=models,
         metrics=metrics,
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
@@ -307,7 +303,6 @@ def _curator_of(
     memory: Dependencies,
     agents: Agents,
     models: Models,
-    moved: Moved,
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
     """Return the curator, which tidies memory in the background and on request."""
@@ -317,7 +312,7 @@ def _curator_of(
         asker=asker,
         files=memory.files,
         change=lambda *change: pipeline().change(*change),
-        waiting_groups=lambda: [*pipeline().turn_queue.groups, *moved.current],
+        waiting_groups=lambda: pipeline().turn_queue.groups,
         is_agent=lambda name: name in agents.current,
         turn_logs=memory.turn_logs,
         documents=memory.sessions,

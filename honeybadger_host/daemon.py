@@ -307,7 +307,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
         if is_ready:
-            await anyio.to_thread.run_sync(_read_config, host)
+            await anyio.to_thread.run_sync(host.memory.agents.refresh)
         if now >= look_at or (watches and not watcher.is_alive()):
             _, cost = await anyio.to_thread.run_sync(measured, partial(_look_around, host, watcher))
             look_at = now + rest_after(cost, has_events=watches)
@@ -333,12 +333,6 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
             elif pings is not None and now >= ping_at:
                 ping_at = now + pings / 3
                 notify("WATCHDOG=1")
-
-
-def _read_config(host: Host) -> None:
-    """Read changed agents, and which groups moved."""
-    host.memory.agents.refresh()
-    host.moved.refresh()
 
 
 def _look_around(host: Host, watcher: Watcher) -> None:

@@ -38,8 +38,6 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     print(f"inboxes   {status_['boxes']}, {count_of(status_['pending'], 'request waits', 'requests wait')}")
     _print_requests(status_)
     _print_journal(status_)
-    for group, where in status_.get("moved", {}).items():
-        print(f"moved     {group} went to another home: {where}")
     _print_agents(status_["turns"], status_["agents"])
     _print_curation(status_["curation"])
     if review := status_.get("review"):

@@ -66,7 +66,7 @@ class PassDependencies:
     Args:
         asker: asks the model; None when there is no model.
         change: see `Pipeline.change`.
-        waiting_groups: the groups in which no job begins unless a person asks: a turn runs, or it went to another home.
+        waiting_groups: the groups in which no job begins unless a person asks: a turn runs.
         is_agent: whether a name is that of an agent of this home.
         memory_window: see `watermarks`; 0: nothing is consolidated.
         give_way: waits while somebody searches, see `Index.give_way`.

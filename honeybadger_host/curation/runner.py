@@ -1,8 +1,7 @@
 """Curates memory in the background: the queue of jobs, and the loop that runs them.
 
 One job of a group runs at a time, and two in all. Jobs that a person asks for go first; all others also wait while a
-turn of their group runs, or while the group is served in another home. Nothing here writes memory: the result of a job
-goes through the pipeline like a request.
+turn of their group runs. Nothing here writes memory: the result of a job goes through the pipeline like a request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The home folder: make one, check one, hold it; the paths of its groups, and the groups that moved to another home.
-
-`config/moved/<group>.md` says where a group went (docs/scaling.md). Such a file is a document of the home, so every
-machine that keeps the home has it.
-"""
+"""The home folder: make one, check one, hold it; the paths of its groups."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -24,7 +19,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.configuration import CONFIG_FILE, render_toml
 from honeybadger_host.errors import HomeError, HomeLocked, JournalError, StorageFailed, may_clear
-from honeybadger_host.files.safe_files import is_locked, make_folders, names_in, opened_plain, read_all, try_lock
+from honeybadger_host.files.safe_files import is_locked, make_folders, try_lock
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -255,32 +250,3 @@ def folders_of(group: str) -> dict[str, str]:
 def single_files_of(group: str) -> dict[str, str]:
     """Return the group's files outside its folder: their path below the home, by their name in an export."""
     return {place: file.format(group) for place, file in _FILES.items()}
-
-
-MOVED_FOLDER: Final = "config/moved"
-
-
-class Moved:
-    """The groups that went, read again with each `refresh`: on one thread at a time, the rest on any."""
-
-    def __init__(self, home: Path) -> None:
-        self._folder = home / MOVED_FOLDER
-        self.current: Mapping[str, str] = {}  # group -> where it went
-        self.refresh()
-
-    def why(self, group: str) -> str | None:
-        """Return why a group is not served, or None if it is."""
-        where = self.current.get(group)
-        return None if where is None else f"the group {group} went to another home: {where}"
-
-    def refresh(self) -> None:
-        found: dict[str, str] = {}
-        for name in names_in(self._folder):
-            if name.endswith(".md") and NAME.fullmatch(name[:-3]):
-                found[name[:-3]] = self._read(name)
-        self.current = found
-
-    def _read(self, name: str) -> str:
-        with opened_plain(self._folder / name) as opened:
-            data = b"" if opened is None else read_all(*opened)
-        return " ".join(data.decode("utf-8", "replace").split()) or f"{MOVED_FOLDER}/{name} does not say where"

@@ -22,7 +22,6 @@ from honeybadger_host.files.home import (
     ARCHIVE,
     GROUP_FILES,
     JOURNAL_FILE,
-    MOVED_FOLDER,
     ROOT_GLOBAL_FILE,
     folders_of,
     groups_in,
@@ -80,8 +79,6 @@ def group_of(file: str) -> str | None:
             return GLOBAL_GROUP
         case ["config", "agents", agent, name] if name.endswith(".md") and NAME.fullmatch(agent):
             return GLOBAL_GROUP if is_utf8(file) else None
-        case ["config", "moved", name] if name.endswith(".md") and NAME.fullmatch(name[:-3]):
-            return GLOBAL_GROUP
         case ["groups", group, "memory", *_, name] if is_json_name(name):
             return group if NAME.fullmatch(group) and is_utf8(file) else None
         case ["groups", group, *rest] if "/".join(rest) in TEXTS:
@@ -149,7 +146,6 @@ class ChangedFiles:
         files = [ROOT_GLOBAL_FILE]
         for agent in names_in(f"{self._home}/{AGENTS_FOLDER}"):
             files += (f"{AGENTS_FOLDER}/{agent}/{name}" for name in names_in(f"{self._home}/{AGENTS_FOLDER}/{agent}"))
-        files += (f"{MOVED_FOLDER}/{name}" for name in names_in(f"{self._home}/{MOVED_FOLDER}"))
         return files
 
     def _json_folders(self, groups: Mapping[str, frozenset[str]]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.group_folders import GroupFolders
-from honeybadger_host.files.home import HomeLock, Moved
+from honeybadger_host.files.home import HomeLock
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.journal.journal import Journal
@@ -60,7 +60,6 @@ class Host:
     pusher: Pusher
     counters: Counters
     senders: SenderList | None
-    moved: Moved
     models: Models
     metrics: Metrics | None
     ages: Ages

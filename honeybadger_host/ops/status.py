@@ -83,7 +83,6 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "waiting": host.spool.waiting_turns,
         },
         "agents": {"known": sorted(host.memory.agents.current), "refused": dict(host.memory.agents.problems)},
-        "moved": dict(host.moved.current),
         "requests": {
             "total": counters.total,
             "by_outcome": outcomes,

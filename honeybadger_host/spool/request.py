@@ -9,7 +9,6 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
@@ -26,8 +25,6 @@ from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.text.redaction import redact_line
 
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
-# In a group that went to another home the operator is refused turns and these, too: its agents never see the result.
-_FOR_ITS_AGENTS: Final = ("consolidate", "dream", "import_records", "run_task")
 _LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
 
@@ -154,13 +151,11 @@ class RequestReader:
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
-        moved: group -> why only the operator may ask there, None when all may.
         throttle: limits the log lines about an unreadable inbox, by kind of error.
     """
 
     handlers: Mapping[str, Handler]
     forbids: Callable[[str, str], str | None]
-    moved: Callable[[str], str | None]
     counters: Counters
     throttle: Throttle
 
@@ -256,9 +251,6 @@ class RequestReader:
         kind = types.get(envelope.type)
         if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
             raise _forbidden("type", f"only the operator may ask for {envelope.type}: see honeybadger-host --help")
-        is_refused = inbox.sender != OPERATOR or request.inbox.is_turns or envelope.type in _FOR_ITS_AGENTS
-        if is_refused and (went := self.moved(inbox.group)) is not None:
-            raise Refusal("not_found", went, field="group")
         if (why_not := self.forbids(inbox.sender, envelope.type)) is not None:
             raise _forbidden("type", why_not)
         payload = wire.parse_payload(envelope, types)

@@ -102,7 +102,6 @@ class Scheduler:
     Args:
         clock: the time, aware.
         schedule_of: (task, now) -> when it runs. Raises WrongSchedule.
-        moved: group -> why its tasks do not run; None: they do.
         why_idle: task -> why it does not run although its file is right; None: it runs.
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
@@ -119,7 +118,6 @@ class Scheduler:
     states: TaskStates
     turn_logs: TurnLogs
     schedule_of: Callable[[TaskFile, datetime], Schedule]
-    moved: Callable[[str], str | None]
     why_idle: Callable[[TaskFile], str | None]
     handler_of: Callable[[Run], TurnHandler]
     turn: Callable[[Asked, str, TurnHandler], Awaitable[bytes | None]]
@@ -333,7 +331,7 @@ class Scheduler:
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run although its file is right; log once why."""
-        why = self.moved(key[0]) or self.why_idle(task) or ""
+        why = self.why_idle(task) or ""
         if why and why != known.problem:
             log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
         known.problem = why

@@ -91,18 +91,6 @@ def seen(machine: Machine, file: str) -> int:
     return max((int(str(row[1])) for row in machine.dump()["seen"] if row[0] == file), default=-1)
 
 
-def test_a_group_that_went_is_gone_on_every_machine(owned: Machines) -> None:
-    a, b = owned
-    shop = RawSender(a.home, "shop").make()
-    shop.do("n1", content="before it went")
-    mark = a.home / "config" / "moved" / "shop.md"
-    mark.parent.mkdir()
-    mark.write_text("blue, /srv/blue")
-    wait_for(lambda: any("config/moved/shop.md" in row for row in b.dump()["changes"]), what="b knows of it")
-    b.replace(a)
-    assert_refused(RawSender(b.home, "shop").make().ask("n2", request("n2", content="x")), "not_found", says="blue")
-
-
 def test_a_text_of_one_machine_alone_is_moved_aside(pair: Cluster, owned: Machines) -> None:
     a, b = owned
     a.box.make().do("n1", content="a note")

@@ -243,7 +243,7 @@ def test_status_tells_what_the_host_does(
     assert "journal   at 1, " in text
     wait_for(lambda: status_of(home)["journal"]["projected_seq"] == 1)
     assert "journal   at 1, all in the files" in cli_text("status", home=home)
-    print_status(home, {name: part for name, part in status.items() if name not in ("moved", "push", "unanswered")})
+    print_status(home, {name: part for name, part in status.items() if name not in ("push", "unanswered")})
     assert f"pid {host.pid}" in capsys.readouterr().out  # of a host of an earlier version
     host.kill()
     assert f"last served by process {host.pid}" in cli_error("status", home=home, code=7)

@@ -22,7 +22,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     home_checks.group_files,
     home_checks.entries,
     home_checks.inboxes,
-    home_checks.moved,
     home_checks.running,
     dead_letters,
     agent_checks.agents,

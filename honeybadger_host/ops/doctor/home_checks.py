@@ -19,7 +19,6 @@ from honeybadger_host.errors import FileProblem, HostError, JournalError, Settin
 from honeybadger_host.files.home import (
     GROUP_FILES,
     JOURNAL_FILE,
-    Moved,
     check_home,
     groups_in,
     has_journal,
@@ -53,12 +52,6 @@ def home_folder(home: Path) -> Iterator[Finding]:
         folder = home / name
         if folder.is_dir() and folder.stat().st_mode & 0o022:
             yield warning("permissions", f"others may write into {folder}", f"chmod go-w {folder}")
-
-
-def moved(home: Path) -> Iterator[Finding]:
-    """Name the groups that went into another home."""
-    for group, where in Moved(home).current.items():
-        yield ok("groups", f"{group} went to another home: {where}; to be served here again, remove its file")
 
 
 def settings(home: Path) -> Iterator[Finding]:
