@@ -46,35 +46,17 @@ class ReplyTimeout(AgentError):
     code = "no_reply"
     exit_code = 4
 
-    def __init__(
-        self,
-        request_id: str,
-        waited_seconds: float,
-        *,
-        waiting_in: str | None,
-        has_begun: bool = False,
-        state: str = "",
-    ) -> None:
+    def __init__(self, request_id: str, waited_seconds: float, state: str) -> None:
         """Write the message.
 
         Args:
-            waiting_in: the box in which the request still waits; None: the host has taken it.
-            has_begun: an agent is writing the answer, or was when the host stopped.
-            state: the state of the request in words, if it is none of these.
+            state: the state of the request, in words.
         """
         self.request_id = request_id
         self.waited_seconds = waited_seconds
-        self.is_waiting = waiting_in is not None
-        if state:
-            self.state = state
-        elif waiting_in is None:
-            self.state = "the host has taken it and its reply is late"
-        elif has_begun:
-            self.state = f"an agent has begun to answer it; until it is done it lies in {waiting_in}"
-        else:
-            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
+        self.state = state
         super().__init__(
-            f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
+            f"no reply to {request_id} after {waited_seconds:g} s; {state} "
             f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"
         )
 

@@ -78,13 +78,13 @@ class Exchange:
         self._look()
         if self.found is not None:
             return self.found
-        is_waiting = self.mailbox.is_waiting(self.request_id, self.box)
-        raise ReplyTimeout(
-            self.request_id,
-            self.timeout_seconds,
-            waiting_in=str(self.mailbox.root / self.box) if is_waiting else None,
-            has_begun=self.box == TURNS and self.mailbox.stream_path(self.request_id).exists(),
-        )
+        box = self.mailbox.root / self.box
+        state = f"it still lies in {box}: does honeybadger-host run on this home?"
+        if not self.mailbox.is_waiting(self.request_id, self.box):
+            state = "the host has taken it and its reply is late"
+        elif self.box == TURNS and self.mailbox.stream_path(self.request_id).exists():
+            state = f"an agent has begun to answer it; until it is done it lies in {box}"
+        raise ReplyTimeout(self.request_id, self.timeout_seconds, state)
 
     def _waits(self) -> Iterator[float]:
         began = time.monotonic()
