@@ -62,6 +62,7 @@ class Request(_Asking[ResultT]):
         overwrites: whether it may remove or replace something.
         settles: whether repeating it changes nothing more.
         is_turn: whether it belongs into `turns/` instead of `requests/`.
+        takes_seconds: see `may_take`.
     """
 
     type_name: ClassVar[str]
@@ -70,6 +71,7 @@ class Request(_Asking[ResultT]):
     overwrites: ClassVar[bool]
     settles: ClassVar[bool]
     audience: ClassVar[Audience]
+    takes_seconds: ClassVar[float]
 
     def __init_subclass__(cls, **_: Any) -> None:
         super().__init_subclass__()  # the words behind the class name are for the method below
@@ -83,6 +85,7 @@ class Request(_Asking[ResultT]):
         settles: bool = False,
         audience: Audience = "all",
         is_turn: bool = False,
+        takes_seconds: float = 0,
         **more: Any,
     ) -> None:
         super().__pydantic_init_subclass__(**more)
@@ -90,12 +93,13 @@ class Request(_Asking[ResultT]):
         if alias := cls.__dict__.get("__orig_bases__"):  # else a type that is like another one
             (cls.result_type,) = alias[0].__args__
         cls.changes, cls.overwrites, cls.settles, cls.audience = changes, overwrites, settles, audience
+        cls.takes_seconds = takes_seconds
         (TURN_TYPES if is_turn else REQUEST_TYPES)[cls.type_name] = cls
 
     @property
     def may_take(self) -> float:
         """Seconds for which the host may hold back the answer; a client waits that much longer."""
-        return 0
+        return self.takes_seconds
 
 
 REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `requests/`: name -> type

@@ -65,7 +65,8 @@ class ForgetResult(Result):
     )
 
 
-class Forget(Request[ForgetResult], audience="operator"):
+# It rewrites the journal and reads every byte below the home.
+class Forget(Request[ForgetResult], audience="operator", takes_seconds=7200):
     """Remove something from everywhere, the journal included; only the operator may. Give one of the four."""
 
     id: str | None = Field(
@@ -84,10 +85,6 @@ class Forget(Request[ForgetResult], audience="operator"):
         default=False, description="Forget from `global`, which every group reads, instead of this group."
     )
     dry_run: bool = Field(default=False, description="Only report what would be removed.")
-
-    @property
-    def may_take(self) -> float:
-        return 7200.0  # it rewrites the journal and reads every byte below the home
 
 
 class UndoResult(Result):

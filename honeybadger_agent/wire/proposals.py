@@ -77,12 +77,8 @@ class ConsolidateResult(Result):
     told: str = Field(description="The result in words.")
 
 
-class Consolidate(Request[ConsolidateResult], audience="operator"):
+class Consolidate(Request[ConsolidateResult], audience="operator", takes_seconds=_MODEL_SECONDS):
     """Consolidate the session now, all but its newest turns; only the operator may."""
-
-    @property
-    def may_take(self) -> float:
-        return _MODEL_SECONDS
 
 
 class DreamResult(Result):
@@ -92,12 +88,8 @@ class DreamResult(Result):
     told: str = Field(description="The result in words.")
 
 
-class Dream(Request[DreamResult], audience="operator"):
+class Dream(Request[DreamResult], audience="operator", takes_seconds=_MODEL_SECONDS):
     """Tidy what the group remembers, now; only the operator may."""
-
-    @property
-    def may_take(self) -> float:
-        return _MODEL_SECONDS
 
 
 def is_copied(operation: Mapping[str, Any]) -> bool:
