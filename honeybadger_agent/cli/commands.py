@@ -137,11 +137,10 @@ def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
 
 
 def _tasks(options: Mapping[str, Any]) -> None:
-    action, task = options["action"], options["task"]
-    if action != "list" and task is None:
+    action = options["action"]
+    if action != "list" and options["task"] is None:
         raise UsageError(f"tasks {action} needs the id of a task: `tasks` lists them")
-    members = {"task": task if action != "list" else None, **({"why": options["why"]} if action == "pause" else {})}
-    found: Any = _asked(options, made(REQUEST_TYPES[ACTIONS[action]], **members))
+    found: Any = _asked(options, _request(options, REQUEST_TYPES[ACTIONS[action]]))
     rows = [row.model_dump(exclude_none=True) for row in (found.tasks if action in ("list", "show") else [found])]
     if options["json"]:
         _print_json(rows if action == "list" else rows[0])
