@@ -22,11 +22,9 @@ from honeybadger_host.cli.options import (
     GivenHome,
     Home,
     HomeWithFiles,
-    print_json,
     print_some,
     tell,
 )
-from honeybadger_host.cli.status import print_finding
 from honeybadger_host.configuration import environment_home, load_settings
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, check_home
@@ -196,15 +194,12 @@ def restore(
         manifest, files, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     with patience(f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
-    if as_json:
-        known = {"home": str(folder), "files": files, "made_at": manifest.made_at}
-        print_json({**known, "aside": aside and str(aside), "problems": [finding.message for finding in problems]})
-        raise SystemExit(1 if problems else 0)
-    if aside is not None:
-        print(f"what was there is in {aside}")
-    print(f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}")
-    for finding in problems:
-        print_finding(finding)
+    told = {"home": str(folder), "files": files, "made_at": manifest.made_at, "aside": aside and str(aside)}
+    told["problems"] = [finding.message for finding in problems]
+    lines = [] if aside is None else [f"what was there is in {aside}"]
+    lines.append(f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}")
+    if not problems:
+        lines.append(f"next: honeybadger-host run --home {quote(str(folder))}")
+    tell(told, [*lines, *(f"problem   {one.check}: {one.message}" for one in problems)], as_json=as_json)
     if problems:
         raise SystemExit(1)
-    print(f"next: honeybadger-host run --home {quote(str(folder))}")

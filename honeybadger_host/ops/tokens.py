@@ -18,16 +18,15 @@ from honeybadger_agent.sender_tokens import (
 )
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.files.safe_files import make_folders, replace
+from honeybadger_host.text.time_stamps import time_stamp
 
 
 def make_token(home: Path, group: str, sender: str) -> str:
     """Return a new token of a sender; its hash is durable. Raises BadName, HomeError, SettingsError."""
     check_holder(home, group, sender)
     token = new_token()
-    made_at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    tokens = _loaded(home)
-    tokens[digest_of(token)] = SenderToken(group, sender, made_at)
-    _write(home, tokens)
+    made = SenderToken(group, sender, time_stamp(datetime.now(UTC)))
+    _write(home, {**_loaded(home), digest_of(token): made})
     return token
 
 
