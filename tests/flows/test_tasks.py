@@ -282,6 +282,7 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
     wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done", group)})
     for action in ("run", "resume", "pause"):  # none of which would do anything
         assert "mend or cancel it" in of_operator(home, action, "moon", "--group", group).stderr, action
+    assert cli_text("status", home=home).count(f"groups/{group}/tasks/garbage.json") == 1
     done = len(records(home, "done", group))
     wait_for(lambda: len(records(home, "done", group)) > done + 1)
     assert not served.events("pipeline.failed")
