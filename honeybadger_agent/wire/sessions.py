@@ -147,20 +147,6 @@ class UpdateSession(Request[SessionState], changes=True, overwrites=True):
     )
 
 
-class CompactResult(SessionState):
-    is_changed: bool
-    summarised: int = Field(description="Messages moved into the summary; the log keeps them in full.")
-    facts_removed: int = Field(description="Duplicate facts removed.")
-    tasks_removed: int = Field(description="Tasks removed that ended more than a day ago.")
-
-
-class CompactSession(Request[CompactResult], changes=True, settles=True):
-    """Compact this session's document now: old messages into the summary, duplicate facts and ended tasks out.
-
-    The host does this by itself when the history grows over its limits; use this after a task is finished.
-    """
-
-
 class DeletedResult(Result):
     session: str
     is_deleted: bool = Field(description="false: there was nothing to delete.")

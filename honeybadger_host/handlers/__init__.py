@@ -157,7 +157,6 @@ def _changes(deps: Dependencies) -> Mapping[str, Handler]:
         "rewind": _change(deps, rewind, prepare_rewind),
         "import_records": _change(deps, importing.import_records, importing.prepare_import_records),
         "update_session": _change(deps, sessions.update_session, sessions.load),
-        "compact_session": _change(deps, sessions.compact_session, sessions.load),
         "delete_session": _change(deps, sessions.delete_session, sessions.load_removal),
         "record_feedback": _change(deps, sessions.record_feedback, sessions.load_log),
         "send_message": _change(deps, messages.send_message, messages.prepare_send_message),

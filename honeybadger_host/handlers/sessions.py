@@ -79,23 +79,6 @@ def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: No
     return Outcome(result, (documents.write(asked.group, asked.session, updated),))
 
 
-def compact_session(deps: Dependencies, asked: Asked, prepared: None, now: datetime) -> Outcome:
-    """Compact a document; nothing changes when it is within its limits."""
-    documents = deps.sessions
-    document = documents.view(asked.group, asked.session).document
-    compacted = documents.compacted(asked.group, asked.session, document, now)
-    result = {
-        **_state(asked, compacted.document),
-        "is_changed": compacted.is_changed,
-        "summarised": compacted.summarised,
-        "facts_removed": compacted.facts_removed,
-        "tasks_removed": compacted.tasks_removed,
-    }
-    if not compacted.is_changed:
-        return Outcome(result)
-    return Outcome(result, (documents.write(asked.group, asked.session, compacted.document),))
-
-
 def load_removal(deps: Dependencies, asked: Asked) -> None:
     deps.sessions.load_removal(asked.group, asked.session)
 

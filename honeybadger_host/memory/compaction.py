@@ -82,16 +82,12 @@ class Compacted:
     Args:
         summarised: number of messages that were moved from the history to the summary.
         is_shortened: the newest message alone was over the limit of tokens; it was cut and marked.
-        facts_removed: number of duplicates.
-        tasks_removed: number of tasks that ended long enough ago.
     """
 
     document: SessionDocument
     is_changed: bool
     summarised: int = 0
     is_shortened: bool = False
-    facts_removed: int = 0
-    tasks_removed: int = 0
 
 
 def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> Compacted:
@@ -121,14 +117,7 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
             "active_tasks": tasks,
         }
     )
-    return Compacted(
-        compacted,
-        compacted != document,
-        len(dropped),
-        is_shortened,
-        len(document.facts) - len(facts),
-        len(document.active_tasks) - len(tasks),
-    )
+    return Compacted(compacted, compacted != document, len(dropped), is_shortened)
 
 
 def _kept(

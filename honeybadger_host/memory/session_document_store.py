@@ -22,7 +22,7 @@ from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
 from honeybadger_host.log import log
-from honeybadger_host.memory.compaction import Compacted, CompactionLimits, Digest, compact, digest, with_left_out
+from honeybadger_host.memory.compaction import CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
     READABLE,
     Deletion,
@@ -220,23 +220,18 @@ class Sessions:
             return ()
         document = with_turns(working.base, turns)
         if is_over:
-            document = self.compacted(change.group, change.session, document, now).document
-        return (self.write(change.group, change.session, document),)
-
-    def compacted(self, group: str, session: str, document: SessionDocument, now: datetime) -> Compacted:
-        """Return a document within its limits; a change is counted and logged."""
-        compacted = compact(document, now, self.limits)
-        if compacted.is_changed:
+            compacted = compact(document, now, self.limits)
             self.compactions += 1
             log.info(
                 "session.compacted",
-                group=group,
-                session=session,
+                group=change.group,
+                session=change.session,
                 summarised=compacted.summarised,
                 tokens_before=document.tokens,
                 tokens=compacted.document.tokens,
             )
-        return compacted
+            document = compacted.document
+        return (self.write(change.group, change.session, document),)
 
     def remove(
         self, group: str, session: str, sender: str, now: datetime, *, begins_again: bool

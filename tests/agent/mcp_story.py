@@ -92,7 +92,6 @@ def story(entry_id: str) -> list[Step]:
             '- {"id":"t1","description":"Write the page","status":"Running","progress":0.5',
             {"facts": ["It rains"]},
         ),
-        Step("compact_session", {}, "is_changed: false", {"is_changed": False}),
         Step("list_sessions", {}, '- {"session":"main","updated_at":"20', {"total": 1}),
         Step("send_message", {"content": "It is done."}, "seq: ", {"neutralised": {}}),
         Step("get_messages", {"limit": 1}, "It is done.", {}),

@@ -375,11 +375,11 @@ async def test_a_tool_declares_what_it_may_change(home: Path) -> None:
 
     overwriting = {"edit_memory", "delete_memory", "save_to_working_memory", "update_session", "delete_session"}
     overwriting |= {"cancel_task"}
-    adding = {"update_memory", "save_memory", "compact_session", "record_feedback", "send_message"}
+    adding = {"update_memory", "save_memory", "record_feedback", "send_message"}
     adding |= {"schedule_task", "pause_task", "resume_task"}
     assert set(listed) - hinted("read_only_hint") == overwriting | adding
     assert hinted("destructive_hint") == overwriting
-    settling = {"delete_memory", "delete_session", "compact_session", "pause_task", "resume_task"}
+    settling = {"delete_memory", "delete_session", "pause_task", "resume_task"}
     assert hinted("idempotent_hint") & (overwriting | adding) == settling
     assert hinted("open_world_hint") == set()
 

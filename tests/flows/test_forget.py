@@ -394,7 +394,6 @@ def test_what_came_of_a_senders_words_is_forgotten_too(home: Path, make_host: Ho
         assert sender.ask("u", update)["ok"]
     task = {"id": "a", "description": "Saw walnut", "status": "Pending", "progress": 0}
     assert stranger.ask("u2", request("u2", "update_session", session="talk", payload={"active_tasks": [task]}))["ok"]
-    assert stranger.ask("c", request("c", "compact_session", session="talk"))["ok"]
     document = home / "data/context/main/talk.json"
     assert [
         word for word in ("Walnut!", "Walnut.", "Saw walnut", "copper nails 1") if word not in document.read_text()

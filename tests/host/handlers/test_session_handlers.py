@@ -79,22 +79,6 @@ def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
     assert not room.file.exists()
 
 
-def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
-    room.say("Hello")
-    room.change(
-        "update_session", add_facts=["b", "a"], active_tasks=[{"id": "t", "description": "d", "status": "Completed"}]
-    )
-    result = room.change("compact_session")
-    assert (result["is_changed"], result["summarised"], result["facts"], result["tasks"]) == (True, 0, 2, 1)
-    assert room.on_disk()["facts"] == ["a", "b"]
-    before = room.file.stat()
-    assert room.change("compact_session")["is_changed"] is False
-    assert room.file.stat() == before
-    room.now += timedelta(days=1)
-    result = room.change("compact_session")
-    assert (result["is_changed"], result["tasks_removed"], result["tasks"]) == (True, 1, 0)
-
-
 def test_an_update_changes_what_it_names_and_nothing_else(room: Room) -> None:
     room.say("Hello")
     room.change("update_session", add_facts=["User speaks English"], system_state={"a": {"b": 1, "c": 2}, "d": 3})
