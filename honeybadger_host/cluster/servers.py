@@ -107,7 +107,7 @@ class Servers:
             self._said = said
 
     def _call(self, asked: Coroutine[Any, Any, ResultT], rounds: int = 2) -> ResultT:
-        """Wait for the result of as many questions and answers."""
+        """Return a result that takes at most this number of questions and answers."""
         seconds = rounds * ANSWER_SECONDS
         bounded = asyncio.wait_for(asked, seconds)
         try:
