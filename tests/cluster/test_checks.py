@@ -127,7 +127,7 @@ def test_a_follower_says_whom_it_follows_and_how_far(pair: Cluster) -> None:
         ("backup", archive),
         ("export", "main", "--to", archive),
         ("blame", "main", "MEMORY.md"),
-        ("tasks",),
+        ("groups",),
     ):
         assert "another machine owns the home" in cli_error(*command, home=b.home, code=4)
         assert not Path(archive).exists()
