@@ -60,9 +60,6 @@ class ForgetResult(Result):
     left: list[Residue] = Field(description="Places below the home folder where it was still found.")
     backups: list[str] = Field(description="Copies and archives below the home folder, which were not changed.")
     dry_run: bool = Field(description="true: nothing was changed; this is what would be.")
-    newest: list[int] = Field(
-        default=[], description="With dry_run: numbers of the newest of the changes and edits, newest first."
-    )
 
 
 # It rewrites the journal and reads every byte below the home.

@@ -267,20 +267,9 @@ def forget(
     asked_in = inbox_group(home) if is_shared else group
     payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
     result = asked_of(home, asked_in, "forget", payload)
-    would_go = _would_go(journal_of(home), result) if dry_run and not as_json else ()
-    tell(result, [*_forgotten(result), *would_go], as_json=as_json)
+    tell(result, _forgotten(result), as_json=as_json)
     if result["left"]:
         raise SystemExit(1)
-
-
-def _would_go(journal: Path, result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the newest changes that `forget` would empty, as `log` prints them."""
-    newest = result.get("newest", ())  # a host of an earlier version names none
-    read = (read_change(journal, seq) for seq in newest)
-    yield from _lines_of([row for row in read if row is not None])
-    older = sum(result["changes"].values()) + result["edits"] - len(newest)
-    if older:
-        yield count_of(older, "older change")
 
 
 def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:

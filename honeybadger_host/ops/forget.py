@@ -23,7 +23,6 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, new_id
 from honeybadger_agent.wire import Forget, Wire
-from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.files.safe_files import remove_leftovers
@@ -171,12 +170,10 @@ class Forgetter:
     async def _looked(self, plan: Forgetting) -> dict[str, Any]:
         """Return a report of what would be removed."""
         done = Forgotten()
-        found = await self._read(find, self._journal.path, plan)
-        done.add(found)
+        done.add(await self._read(find, self._journal.path, plan))
         done.files.update(await self._read(self._files_with, plan))
         done.removed.update(await self._read(partial(remove_quotes, is_dry=True), self._home, plan))
-        newest = sorted(found.rows, reverse=True)[:MAX_NAMED]
-        return {**await self._result(done.counted(Phrases(()))), "dry_run": True, "newest": newest}
+        return {**await self._result(done.counted(Phrases(()))), "dry_run": True}
 
     async def _result(self, went: Mapping[str, Any], left: Sequence[Residue] = ()) -> dict[str, Any]:
         backups = await self._read(backups_in, self._home)
