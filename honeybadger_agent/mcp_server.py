@@ -49,22 +49,27 @@ RESOURCES: Final = [
 ]
 
 
-def _prompt_of(name: str, description: str, argument: str, meaning: str) -> types.Prompt:
-    about = types.PromptArgument(name=argument, description=meaning, required=True)
-    return types.Prompt(name=name, description=description, arguments=[about])
-
-
 # Name -> the prompt, and its text with `{}` in the place of its argument.
 PROMPTS: Final[Mapping[str, tuple[types.Prompt, str]]] = {
     "remember": (
-        _prompt_of("remember", "Save something to the group's memory.", "what", "What to remember, in your words."),
+        types.Prompt(
+            name="remember",
+            description="Save something to the group's memory.",
+            arguments=[
+                types.PromptArgument(name="what", description="What to remember, in your words.", required=True)
+            ],
+        ),
         (
             "Remember this in Honeybadger: {}\n\nSave it with update_memory, in words that are understood without this "
             "conversation. Then say what you saved."
         ),
     ),
     "recall": (
-        _prompt_of("recall", "Answer from what the group remembers.", "question", "What you want to know."),
+        types.Prompt(
+            name="recall",
+            description="Answer from what the group remembers.",
+            arguments=[types.PromptArgument(name="question", description="What you want to know.", required=True)],
+        ),
         (
             "Search Honeybadger for this with search_memory, in plain words and more than once when the first words "
             "find nothing: {}\n\nAnswer from what you find, with the [id] and the time of each thing you rely on. Say "
