@@ -18,8 +18,9 @@ from honeybadger_agent.mailbox import REQUESTS, Mailbox
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
 LOCK: Final = "data/host.lock"
+SETTINGS: Final = "config/honeybadger.toml"
 # Files that only a home has: its settings, and the lock of its host. Senders of other users may see only the lock.
-MARKS: Final = ("config/honeybadger.toml", LOCK)
+MARKS: Final = (SETTINGS, LOCK)
 
 
 def find_home(given: str | os.PathLike[str] | None = None) -> Path:
@@ -148,12 +149,12 @@ def _why_not(folder: Path, named: str | None) -> str:
     if not named:
         return "it is empty"
     try:
-        os.stat(folder / MARKS[0])
+        os.stat(folder / SETTINGS)
     except FileNotFoundError:
-        return f"{MARKS[0]} is missing" if folder.is_dir() else "there is no such folder"
+        return f"{SETTINGS} is missing" if folder.is_dir() else "there is no such folder"
     except (OSError, ValueError) as error:
         return str(getattr(error, "strerror", None) or error)
-    return f"{MARKS[0]} is not a file"
+    return f"{SETTINGS} is not a file"
 
 
 def _advice(named: str | None) -> str:

@@ -35,7 +35,7 @@ from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, p
 from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, SyncClient, place_of, result_of, server_or_box
 from honeybadger_agent.errors import AgentError, NoHome, NotFound
 from honeybadger_agent.exchange import OnLine
-from honeybadger_agent.home import find_home, named
+from honeybadger_agent.home import SETTINGS, find_home, named
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, BadName, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
@@ -352,9 +352,22 @@ def _new_group(place: dict[str, Any], *, changes: bool) -> str:
         return ""
     near = meant(group, groups - {GLOBAL_GROUP})
     hint = f"; did you mean {near}?" if near else ""
-    if not changes:
+    if changes:
+        return f"{group} is a new group{hint}" if groups else ""
+    if _is_on_one_machine(home):
         raise NotFound(f"{home} has no group {group!r}{hint or '; what is saved first makes it'}")
-    return f"{group} is a new group{hint}" if groups else ""
+    return ""
+
+
+def _is_on_one_machine(home: Path) -> bool:
+    """Return whether a home is known to be on this machine alone; others may have groups that it has no folder of."""
+    import tomllib  # only after a mistake
+
+    try:
+        settings = tomllib.loads((home / SETTINGS).read_text(encoding="utf-8"))
+        return not settings.get("cluster", {}).get("servers")
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _asked(options: Mapping[str, Any], request: Request[ResultT], *, request_id: str | None = None) -> ResultT:
