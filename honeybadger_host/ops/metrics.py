@@ -13,13 +13,14 @@ from typing import Any, Final, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.rate_limits import LimitName
 
+# (name, meaning, place in the host's status)
 _COUNTERS: Final = (
     ("commits", "Batches committed to the journal.", "journal.commits"),
     ("vanished_requests", "Requests their sender removed before they were read.", "requests.vanished"),
@@ -28,7 +29,6 @@ _COUNTERS: Final = (
     ("sweeps", "Looks into all boxes.", "sweeps"),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
-# (name, meaning, place in the host's status)
 _GAUGES: Final = (
     ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
     ("start_timestamp_seconds", "When the host started.", "started_at"),
@@ -61,28 +61,22 @@ class Metrics(Collector):
     """
 
     def __init__(self, home: Path, textfile: Path) -> None:
-        self._taken: tuple[Mapping[str, Any], Counters] | None = None
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
         self._textfile = _checked(home / textfile)
+        self._status: Mapping[str, Any] = {}
+        self._counters = Counters()
 
     def publish(self, status: Mapping[str, Any], counters: Counters) -> None:
         """Replace the text file. Raises OSError if it was not written."""
-        self._taken = status, counters
-        replace(self._textfile, generate_latest(self._registry), mode=0o644, is_durable=False)
+        self._status, self._counters = status, counters
+        replace(self._textfile, generate_latest(self), mode=0o644, is_durable=False)
 
     def collect(self) -> Iterator[Metric]:
-        if self._taken is None:
-            return
-        status, counters = self._taken
-        if "requests" in status:
-            yield from self._of_requests(status, counters)
-        for name, meaning, where in _COUNTERS:
-            if (value := _number(status, where)) is not None:
-                yield CounterMetricFamily(f"honeybadger_{name}", meaning, value=value)
-        for name, meaning, where in _GAUGES:
-            if (value := _number(status, where)) is not None:
-                yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
+        if "requests" in self._status:
+            yield from self._of_requests(self._status, self._counters)
+        for family, numbers in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
+            for name, meaning, where in numbers:
+                if (value := _number(self._status, where)) is not None:
+                    yield family(f"honeybadger_{name}", meaning, value=value)
 
     def _of_requests(self, status: Mapping[str, Any], counters: Counters) -> Iterator[Metric]:
         requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))
