@@ -9,7 +9,6 @@ from honeybadger_agent.wire.conversation import Moment
 from honeybadger_agent.wire.entries import Metadata, OriginFrom
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Tag, Title, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
-from honeybadger_agent.wire.turns import AgentId
 
 ImportedId = Annotated[str, shaped(r"import-[0-9a-f]{24}", "import- and 24 digits: a digest of where it stood")]
 
@@ -60,4 +59,3 @@ class ImportRecords(Request[ImportResult], changes=True, audience="operator"):
 
     turns: list[ImportedTurn] | None = Field(default=None, max_length=1000)
     entries: list[ImportedEntry] | None = Field(default=None, max_length=1000)
-    by: AgentId | None = Field(default=None, description="Author; default: the operator.")

@@ -71,7 +71,6 @@ def import_(
     group: str,
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
     format_: Annotated[str | None, typer.Option("--from", help="Its format; recognised where possible.")] = None,
-    by: Annotated[str | None, typer.Option(help="Its author, as `log` and entries show it.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,11 +80,9 @@ def import_(
     if format_ is not None and format_ not in FORMATS:
         raise typer.BadParameter(f"{format_!r} is not a format: {', '.join(FORMATS)}", param_hint="--from")
     if format_ == OWN or (format_ is None and is_own(path)):
-        if by is not None:
-            raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")
         told, lines = _load(home, group, path, dry_run)
     else:
-        told, lines = _import(home, group, path, format_, by, dry_run)
+        told, lines = _import(home, group, path, format_, dry_run)
         if not as_json:
             print_some("not imported", told["skipped"])
     tell(told, lines, as_json=as_json)
@@ -132,7 +129,7 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
         yield shared
 
 
-def _import(folder: Path, group: str, path: Path, format_: str | None, by: str | None, dry_run: bool) -> _Told:
+def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: bool) -> _Told:
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.observe import warn_on_stderr
@@ -146,7 +143,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, by: str |
     with open_source(path) as source, patience(f"importing {path}"):
         name = format_ or format_of(source, path)
         serve = partial(daemon.serve_box, folder, settings)
-        done = Import(folder, group, name, by=by, is_dry=dry_run, serve=serve).run(read_all(source, IMPORTERS[name]))
+        done = Import(folder, group, name, is_dry=dry_run, serve=serve).run(read_all(source, IMPORTERS[name]))
     if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from honeybadger_agent.mailbox import HUMAN, is_system_sender
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
@@ -59,8 +58,6 @@ class _Taken:
 
 def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _Prepared:
     payload = asked.payload
-    if payload.by is not None and is_system_sender(payload.by) and payload.by != HUMAN:
-        raise Refusal("invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by")
     if payload.turns and not deps.settings.conversation.enabled:
         raise Refusal("invalid", OFF, field="payload.turns")
     if payload.turns:
@@ -73,7 +70,7 @@ def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _
             deps.whole_files.load(file)
         targets.append(target)
     said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
-    names = deps.speakers.taken(asked.group, payload.by or "", said)
+    names = deps.speakers.taken(asked.group, "", said)
     return _Prepared(targets, read_tombstones(deps.journal.path, asked.group), names)
 
 
@@ -117,7 +114,7 @@ def _turn(
     clean = said_in(screen, asked, named, "turn")
     taken.neutralised.update(clean.changed)
     at = at_or_later(said.at, last, to_milliseconds(now), "at")
-    return clean.turn(number, at, said.role, asked.payload.by or asked.sender)
+    return clean.turn(number, at, said.role, asked.sender)
 
 
 def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
@@ -177,7 +174,7 @@ def _entry(
         created=created,
         updated=max(created, min(time_given(said.updated, "updated"), now)) if said.updated else created,
         metadata=clean.metadata or {},
-        by=asked.payload.by or asked.sender,
+        by=asked.sender,
         title=clean.title,
         aliases=tuple(clean.aliases or ()),
         origin=Origin("imported", where=clean.origin_from),

@@ -103,7 +103,6 @@ class Import:
     """One import into a group.
 
     Args:
-        by: the author of the records; None: the operator.
         is_dry: the records are only counted.
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
     """
@@ -114,11 +113,10 @@ class Import:
         group: str,
         format_name: str,
         *,
-        by: str | None,
         is_dry: bool,
         serve: Callable[[Path], None],
     ) -> None:
-        self._home, self._group, self._format, self._by = home, group, format_name, by
+        self._home, self._group, self._format = home, group, format_name
         self._is_dry, self._serve = is_dry, serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._next = _Batch("", 0)  # the turns of the next request
@@ -256,7 +254,7 @@ class Import:
         if self._is_dry:
             self.done.added[batch.kind] += len(batch.where)
             return
-        payload = _without_empty(**{batch.kind: batch.records, "by": self._by})
+        payload = {batch.kind: batch.records}
         data = dump_request(request_id, "import_records", payload, session=batch.session or "main")
         try:
             self._mailbox.publish(request_id, data, is_durable=False)

@@ -120,14 +120,14 @@ def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: 
     os.utime(vault / "MEMORY.md", (1_750_000_000, 1_750_000_000))
     assert counts(imported(home, vault, "--dry-run")) == (0, 4, 0)
     assert not (home / "groups/main/memory").exists()
-    assert counts(imported(home, vault, "--by", "anna")) == (0, 4, 0)
+    assert counts(imported(home, vault)) == (0, 4, 0)
     found = entries(home)
     tomatoes = found["markdown: vault/Garden/Tomatoes.md"]
     assert tomatoes["content"].startswith("# Growing tomatoes\n\n## Observations\n")
     assert (tomatoes["title"], tomatoes["tags"]) == ("Growing tomatoes", ["garden", "vegetables"])
     assert (tomatoes["aliases"], tomatoes["category"]) == (["Solanum", "Paradeiser"], "imported/garden")
     assert tomatoes["metadata"] == {"type": "note", "permalink": "garden/tomatoes"}
-    assert (tomatoes["created"], tomatoes["by"], tomatoes["origin"]) == ("2024-05-01T00:00:00Z", "anna", "imported")
+    assert (tomatoes["created"], tomatoes["by"], tomatoes["origin"]) == ("2024-05-01T00:00:00Z", "operator", "imported")
     assert found["markdown: vault/Über uns/日本.md"]["content"] == "Nara has deer.\nKyoto has temples."
     assert found["markdown: vault/Über uns/日本.md"]["category"] == "imported/uber-uns"
     daily = found["markdown: vault/memory/2026-03-18.md"]
