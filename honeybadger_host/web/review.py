@@ -13,7 +13,6 @@ from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.web.asking import Invalid, made
-from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
 from honeybadger_host.web.rendering import FEW, compared, first_words, href
 
@@ -57,7 +56,6 @@ def proposal(visit: Visit) -> Response:
         row=row,
         operations=[(operation, _lines(operation, row.before)) for operation in operations],
         undecided=UNDECIDED,
-        texts=_texts(visit, row),
         total=len(row.operations),
         copied=sum(map(is_copied, row.operations)),
         retired=sum(operation["op"] == "retire" and operation["state"] in UNDECIDED for operation in row.operations),
@@ -67,13 +65,6 @@ def proposal(visit: Visit) -> Response:
         seq=visit.number("seq"),
         kept=visit.number("kept"),
     )
-
-
-def _texts(visit: Visit, row: ProposalRow) -> dict[str, str]:
-    """Return id -> text of the sources of the operations."""
-    sources = [source for operation in row.operations for source in operation.get("sources", ())]
-    missing = [source for source in sources if source not in row.before][:PER_PAGE]
-    return {**texts_of(visit, missing), **row.before}
 
 
 def _read(visit: Visit) -> ProposalRow:
