@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import tarfile
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -15,7 +13,7 @@ from honeybadger_host.transfer import chat_exports, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
 from honeybadger_host.transfer.json_elements import CHUNK_BYTES, CONVERSATIONS
 from honeybadger_host.transfer.markdown_import import read_markdown
-from honeybadger_host.transfer.records import Importer, Skipped, Source, SourceFile
+from honeybadger_host.transfer.records import UNREADABLE, Importer, Skipped, Source, SourceFile
 
 OWN: Final = "honeybadger"
 IMPORTERS: Final[Mapping[str, Importer]] = {
@@ -58,5 +56,5 @@ def _beginning(file: SourceFile) -> bytes:
     try:
         with file.open() as opened:
             return opened.read(CHUNK_BYTES)
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+    except UNREADABLE:
         return b""

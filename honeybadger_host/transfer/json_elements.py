@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, Final, TypeAlias
 
 import orjson
 
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
-from honeybadger_host.transfer.records import Found, Skipped, SourceFile
+from honeybadger_host.transfer.records import UNREADABLE, Found, Skipped, SourceFile
 
 # Names of the conversation files of ChatGPT and Claude.
 CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -45,7 +43,7 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
                     yield from read(one, where, file)
                 except (LookupError, TypeError, AttributeError, ValueError) as error:
                     yield misshapen(where, what, error)
-    except (Broken, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (*UNREADABLE, Broken) as error:
         yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error}")
 
 
@@ -69,7 +67,7 @@ def read_lines(file: SourceFile) -> Iterator[tuple[int, Any]]:
                 value = _loaded(line)
                 is_object = isinstance(value, dict)
                 yield number, value if is_object else Skipped(f"{file.name}, line {number}", "it is not a JSON object")
-    except (OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         yield number, Skipped(f"{file.name}, line {number + 1}", str(error))
 
 

@@ -14,7 +14,7 @@ from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
-from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile
+from honeybadger_host.transfer.records import UNREADABLE, Fact, Found, Skipped, SourceFile
 
 _ENDINGS: Final = (".md", ".markdown")
 _FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -52,7 +52,7 @@ def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
         line = data[: error.start].count(b"\n") + 1
         yield Skipped(f"{file.name}, line {line}", "it is not UTF-8")
         return
-    except (OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         yield Skipped(file.name, str(error))
         return
     members, body = front_matter(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
@@ -93,6 +94,8 @@ class SourceFile:
         return PurePosixPath(self.name).stem
 
 
+# Errors that reading a file raises, in a damaged archive or one that is packed in an unknown way, too.
+UNREADABLE: Final = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 # Returns the files to read, ordered by name, the same each time.
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
 # A file -> its records; none if it is not of the format.
@@ -161,7 +164,8 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
         elif not is_plain or info.file_size > MAX_RATIO * info.compress_size:
             yield Skipped(printable(info.filename), "it is a link, encrypted, or unpacks to far more than it can hold")
         else:
-            modified = datetime(*info.date_time, tzinfo=UTC)
+            year, month, day, hour, minute, second = info.date_time  # some programs write no date
+            modified = datetime(year, max(month, 1), max(day, 1), hour, minute, min(second, 59), tzinfo=UTC)
             yield SourceFile(info.filename, modified, lambda info=info: archive.open(info))  # type: ignore[misc]
 
 

@@ -455,6 +455,24 @@ def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -
     assert run_cli("import", "main", tmp_path / "cut.zip", home=home).returncode == 1
 
 
+def test_a_damaged_or_undated_member_hides_no_other(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "vault.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a.md", "b.md", "c.md"):
+            archive.writestr(name, f"The note {name} is kept.\n" * 20)
+        places = [info.header_offset for info in archive.infolist()]
+    data = bytearray(path.read_bytes())
+    listed = data.index(b"PK\x01\x02")
+    data[listed + 12 : listed + 16] = bytes(4)  # no date
+    data[places[1] + 36 : places[1] + 44] = b"\xff" * 8  # damaged
+    listed = data.rindex(b"PK\x01\x02")
+    data[listed + 10 : listed + 12] = data[places[2] + 8 : places[2] + 10] = b"\x09\x00"  # packed as Windows does
+    path.write_bytes(data)
+    told = imported(home, path)
+    assert counts(told) == (0, 1, 0)
+    assert [line.split(":")[0] for line in told["skipped"]] == ["b.md", "c.md"]
+
+
 def test_a_text_of_any_length_comes_in_whole(home: Path, tmp_path: Path) -> None:
     words = " ".join(f"w{number}" for number in range(90_000))
     (tmp_path / "conversations.json").write_text(
