@@ -15,7 +15,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
-from honeybadger_host.curation.asking import SILENCE_SECONDS, Asker
+from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.dreams import Dreams, DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
@@ -334,15 +334,12 @@ def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Call
     if name == "offline":
         return None
     keeps_secrets = settings.security.secrets == "off"
-    is_set = "timeout_seconds" in settings.model.model_fields_set
     return Asker(
         journal,
         writer,
         lambda: models.open(name),
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
-        settings.curation,
-        max_output_tokens=settings.model.max_output_tokens,
-        silence_seconds=settings.model.timeout_seconds if is_set else SILENCE_SECONDS,
+        settings,
     )
 
 

@@ -42,7 +42,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.settings import Curation
+from honeybadger_host.settings import Curation, Settings
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
@@ -131,7 +131,7 @@ async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.R
         return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)
 
     asker = Asker(
-        host.journal, lambda: host.pipeline.writer, opened, str, Curation(tokens_per_day=0), max_output_tokens=4096
+        host.journal, lambda: host.pipeline.writer, opened, str, Settings(curation=Curation(tokens_per_day=0))
     )
     dreams = Dreams(replace(uses, asker=asker), infers=False)
     applied = 0

@@ -24,7 +24,7 @@ from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.files.home import make_home
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
-from honeybadger_host.settings import Curation
+from honeybadger_host.settings import Curation, Settings
 from honeybadger_host.text.turn import Turn
 
 TURNS: Final = 240
@@ -160,7 +160,7 @@ def _consolidate(home: Path, said: int, *, has_model: bool) -> None:
 
     async def run() -> None:
         writer = host.pipeline.writer
-        asker = Asker(host.journal, lambda: writer, opened, str, Curation(tokens_per_day=0), max_output_tokens=4096)
+        asker = Asker(host.journal, lambda: writer, opened, str, Settings(curation=Curation(tokens_per_day=0)))
         uses = replace(host.curator.uses, asker=asker if has_model else None)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.pipeline.run)

@@ -34,7 +34,7 @@ from honeybadger_host.journal.schema import Spent, TurnKey
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, ModelT, checked
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.settings import CuratedKind, Curation
+from honeybadger_host.settings import CuratedKind, Curation, Settings
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.threads import Threads
 
@@ -139,8 +139,6 @@ class Asker:
         _writer: returns the thread that writes the journal.
         _open_model: opens the model; raises ModelFailed.
         _clean: removes from an answer what must not become memory.
-        max_output_tokens: limit of one answer, for the estimate.
-        silence_seconds: silence of a model after which it is given up.
         tokens: kind -> tokens used since the start.
         _reserved: tokens that a running question may need beyond the booked ones.
     """
@@ -149,9 +147,7 @@ class Asker:
     _writer: Callable[[], Threads]
     _open_model: Callable[[], Awaitable[Model]]
     _clean: Callable[[str], str]
-    _limits: Curation
-    max_output_tokens: int
-    silence_seconds: float = SILENCE_SECONDS
+    _settings: Settings
     tokens: Counter[str] = field(default_factory=Counter)
     _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
 
@@ -163,7 +159,7 @@ class Asker:
     @property
     def budgets(self) -> Sequence[Budget]:
         """The budgets, with the tokens used today."""
-        return list(budgets_used(self._limits, self.spent_today))
+        return list(budgets_used(self._settings.curation, self.spent_today))
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question; a kept answer is returned without asking again.
@@ -176,9 +172,9 @@ class Asker:
                 return Answer(**step)
         model = await self._open_model()
         prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
-        most = Spent(_today(), question.group, question.kind, prompt + self.max_output_tokens)
+        most = Spent(_today(), question.group, question.kind, prompt + self._settings.model.max_output_tokens)
         reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
-        if (why := why_over_budget(self._limits, reserved, most)) is not None:
+        if (why := why_over_budget(self._settings.curation, reserved, most)) is not None:
             raise OverBudget(why)
         self._reserved[question.key] = most
         try:
@@ -219,8 +215,9 @@ class Asker:
         Since the host may be killed at any moment, the journal always has at least the cost so far, and at most twice
         the cost.
         """
-        booked, heard = 0, 0.0
-        silence = anyio.CancelScope(deadline=anyio.current_time() + self.silence_seconds)
+        booked, heard, limits = 0, 0.0, self._settings.model
+        seconds = limits.timeout_seconds if "timeout_seconds" in limits.model_fields_set else SILENCE_SECONDS
+        silence = anyio.CancelScope(deadline=anyio.current_time() + seconds)
 
         async def book() -> None:
             nonlocal booked
@@ -232,7 +229,7 @@ class Asker:
 
         async def hear(piece: str) -> None:
             nonlocal heard
-            silence.deadline = anyio.current_time() + self.silence_seconds
+            silence.deadline = anyio.current_time() + seconds
             heard += estimate_tokens(4 * piece) / 4
             if prompt + heard > booked:
                 await book()
@@ -247,7 +244,7 @@ class Asker:
                 await self._keep(question, b"{}", most._replace(tokens=-booked))
             raise
         if said is None:
-            raise ModelFailed(f"{model.name} said nothing for {self.silence_seconds:g} s", is_passing=True)
+            raise ModelFailed(f"{model.name} said nothing for {seconds:g} s", is_passing=True)
         return said, booked
 
     async def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
