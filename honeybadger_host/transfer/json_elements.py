@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO, Any, Final, TypeAlias
 
 import orjson
 
+from honeybadger_host.text.json_values import dumped
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import UNREADABLE, Found, Skipped, SourceFile
 
@@ -105,4 +108,6 @@ def _loaded(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        with suppress(ValueError, RecursionError):  # Python takes half of a surrogate pair, of a text that was cut
+            return orjson.loads(dumped(json.loads(data)))
         return error

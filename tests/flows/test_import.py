@@ -473,6 +473,13 @@ def test_a_damaged_or_undated_member_hides_no_other(home: Path, tmp_path: Path) 
     assert [line.split(":")[0] for line in told["skipped"]] == ["b.md", "c.md"]
 
 
+def test_a_text_that_was_cut_in_a_character_comes_in(home: Path, tmp_path: Path) -> None:
+    said = conversation("cut", [message("a", None, "user", "I live in Oslo \ud83d")], "a")
+    (tmp_path / "conversations.json").write_text(json.dumps([said]))
+    assert counts(imported(home, tmp_path / "conversations.json")) == (1, 0, 0)
+    assert "I live in Oslo ?" in (home / "data/sessions/main/chatgpt-cut.jsonl").read_text()
+
+
 def test_a_text_of_any_length_comes_in_whole(home: Path, tmp_path: Path) -> None:
     words = " ".join(f"w{number}" for number in range(90_000))
     (tmp_path / "conversations.json").write_text(
