@@ -21,10 +21,9 @@ from pydantic import ValidationError
 
 from honeybadger_agent.wording import meant
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.settings import Section, Settings
+from honeybadger_host.settings import PREFIX, Section, Settings
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
-PREFIX: Final = "HONEYBADGER_"
 # Settings that are tables of names which people choose.
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 _TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")

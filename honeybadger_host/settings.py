@@ -8,6 +8,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX: Final = "HONEYBADGER_"
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 # The last two are of earlier versions and mean `copied`.
@@ -18,7 +21,7 @@ _KEPT_TURNS: Final = 50
 
 
 class Section(BaseModel):
-    """One table of the configuration file, or all of it."""
+    """One table of the configuration file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -351,8 +354,12 @@ class Web(Section):
     port: int = Field(7337, ge=0, le=65_535, description="Port on the loopback; 0: any free port.")
 
 
-class Settings(Section):
+class Settings(BaseSettings):
     """All settings. Build it with `configuration.load_settings`, which also notes where each value came from."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, enable_decoding=False
+    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
