@@ -29,6 +29,7 @@ from honeybadger_host.documents.versions import (
     EarlierText,
     Saved,
     read_events,
+    taken_back,
     unread_notes,
     versions_back,
     with_unread,
@@ -240,21 +241,19 @@ class Saves:
         recent = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in recent]
         same = next((one for one in recent if data is not None and one.text == text), None)
         is_again = same is not None and saved_at - same.at / 1000 < _SAVED_AGAIN_SECONDS
-        if begun is not None and (data is None or begun.at * 1000 < since):
-            begun = None  # nobody goes on with it
-        goes_back = begun is not None and (begun.base == text or (is_again and begun.text.startswith(text)))
-        if begun is not None and goes_back and begun.text != text:  # on the save before
-            base = self._in_use.as_version(file, begun.text, newest)
-            return found._replace(base=base, merged=merged_as(file, base, newest, text))
-        if is_again:
-            return found._replace(base=text, merged=merged_as(file, text, newest, text))
         is_earlier = data is None or same is not None
         if not (is_earlier or is_json(file)):  # it takes 0.3 s in a million changes: not for each of many entries
             is_earlier = self._in_use.reader.has_version(file, digest_of(text))
+        versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
+        if is_json(file):
+            versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
+        if is_earlier and data is not None:
+            base = taken_back(text, 0 if same is None else same.at, versions, events, recent)
+            if base is not None:
+                return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        if is_again:
+            return found._replace(base=text, merged=merged_as(file, text, newest, text))
         if not is_earlier:
-            versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
-            if is_json(file):
-                versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
             older = sum(event.at < since for event in events)  # nobody has had a text open for that long
             versions = [one for one in versions if one.end >= older]
             undone_since = int((saved_at - _SAVED_AGAIN_SECONDS) * 1000)
@@ -262,12 +261,7 @@ class Saves:
             if base != text:
                 return found._replace(base=base, merged=merged_as(file, base, newest, text))
         young_since = int((saved_at - DELETED_SECONDS) * 1000)
-        appended = [row for row in events if is_append(row)]
-        unread = [row.data for row in appended if row.at >= young_since or row.seq > in_file]
-        if begun is not None:
-            missed = [row.data for row in appended if row.data.strip() not in begun.text]
-            if any(note.strip() in begun.after for note in missed):  # its author goes on without having read them
-                unread = missed
+        unread = [row.data for row in events if is_append(row) and (row.at >= young_since or row.seq > in_file)]
         return found._replace(base=text, merged=_gone_back(text, newest, unread))
 
     # ------------------------------------------------------------------------------------------------------ taking in

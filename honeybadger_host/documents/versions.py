@@ -102,6 +102,43 @@ def _before_whole(events: Sequence[Row]) -> bytes:
     raise ValueError("the text before is not known")
 
 
+def taken_back(
+    text: bytes, came: int, versions: Sequence[EarlierText], events: Sequence[Row], recent: Sequence[SavedText]
+) -> bytes | None:
+    """Return the later text that a person takes back who saves an earlier one; None: nothing says that they do.
+
+    Their editor was open all the time: the later text has no note that came since the earlier one. Of several it is the
+    newest.
+
+    Args:
+        came: when a person saved the earlier text, in milliseconds; 0: nobody did within the last hour.
+        versions: of the file, the newest first.
+        events: of the file within the last hour, oldest first.
+        recent: texts that people saved in that time.
+    """
+    later = [(one.at, one.text) for one in recent]
+    for version in versions:
+        before_run = _without(version.text, [row.data for row in version.run])
+        edit = version.end - len(version.run) - 1
+        at = events[edit].at if edit >= 0 else 0
+        if text.startswith(before_run) and version.text.startswith(text):
+            came = max([came, at, *(row.at for row in version.run if row.data.strip() in text)])
+            break
+        later.append((at, before_run))
+    notes, there = _notes_in(text), _notes_in(versions[0].text)
+    last = [*notes][-1:]  # who lacks it has an older text open
+    for at, one in sorted(later, reverse=True):
+        read = _notes_in(one)
+        if at > came and one != text and read <= notes & there and all(read[note] == notes[note] for note in last):
+            return one
+    return None
+
+
+def _notes_in(text: bytes) -> Counter[bytes]:
+    """Return the headings of the notes of a text: a reworded note keeps its heading."""
+    return Counter(_heading(unit) for unit in units_of(text) if is_note(unit))
+
+
 class Saved:
     """A text that a person saved, to be compared with versions.
 
@@ -147,7 +184,9 @@ class Saved:
         for number in range(len(events), 0, -1):
             event = events[number - 1]
             if is_edit(event):
-                is_read = self._shows(event, old_lines) or (is_last and self._revises(event, typed, unread, recent))
+                is_read = self._shows(event, old_lines)
+                if is_last and not is_read and not self._misses(events[:number], recent):
+                    is_read = self._revises(event, typed, unread, recent)
                 is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
                     unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
@@ -168,6 +207,14 @@ class Saved:
         for one in recent:
             if last is None or (one.at >= last.at and (is_edit(last) or last.data.strip() in one.text)):
                 yield one.text
+
+    def _misses(self, events: Sequence[Row], recent: Sequence[SavedText]) -> bool:
+        """Return whether the text lacks a note that whoever made the last of some events had read."""
+        *_, before, edit = (None, *events)
+        if before is None or not is_append(before) or before.data.strip() in self.text:
+            return False
+        texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
+        return all(before.data.strip() in text for text in texts)
 
     def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
         """Return whether the text has lines that came with an edit."""
@@ -307,8 +354,8 @@ def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
     """
     notes, read, stays = ([*filter(is_note, units_of(text))] for text in (newest, saved, merged))
     has_read, has_stayed = ({note.strip() for note in some} for some in (read, stays))
-    headings = Counter(map(_heading, notes))
-    headings.subtract(map(_heading, read))
+    headings = _notes_in(newest)
+    headings.subtract(_notes_in(saved))
     kept = set(lines_of(saved)) - {b"\n"}
     unread: list[bytes] = []
     for note in reversed(notes):

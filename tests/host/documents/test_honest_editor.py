@@ -316,3 +316,45 @@ def test_deleting_older_notes_means_they_were_read(world: World) -> None:
     world.save(edited)
     (edit,) = world.look()
     assert (edit.unread, world.text) == (0, edited)
+
+
+def test_typing_is_taken_back_in_several_steps(world: World) -> None:
+    world.add("n1")
+    opened = world.text
+    world.look(seconds=60)
+    for number, text in enumerate((opened + b"first\n", opened + b"first\nsecond\n", opened + b"first\n", opened), 2):
+        world.save(text)
+        world.look(seconds=60)
+        world.add(f"n{number}")
+        world.look(seconds=60)
+        assert (b"first" in world.text, b"second" in world.text) == (b"first" in text, b"second" in text)
+        assert all(note(f"n{known}") in world.text for known in range(1, number + 1))
+
+
+def test_a_deletion_is_taken_back_beside_new_notes(world: World) -> None:
+    for text in ("n1", "n2", "n3"):
+        world.add(text)
+    opened = world.text
+    world.look(seconds=60)
+    world.save(opened.replace(note("n2"), b""))
+    world.look(seconds=90)
+    world.add("n4")
+    world.look(seconds=5)
+    world.save(opened)
+    world.look()
+    assert world.text == opened + note("n4")
+
+
+def test_a_checkout_takes_what_was_typed_and_read_since(world: World) -> None:
+    world.add("n1")
+    old = world.text
+    world.look(seconds=60)
+    world.add("n2")
+    world.look(seconds=60)
+    world.save(world.text + b"typed\n")
+    world.look(seconds=60)
+    world.add("n3")
+    world.look(seconds=60)
+    world.save(old)
+    world.look()
+    assert world.text == old

@@ -40,6 +40,7 @@ class Editor:
     deleted: set[bytes] = field(default_factory=set)
     typed: set[bytes] = field(default_factory=set)
     deleted_at: float = 0.0
+    saved_at: float = 0.0
 
 
 def things_in(text: bytes) -> Counter[bytes]:
@@ -124,7 +125,7 @@ class Lives(RuleBasedStateMachine):
         self.world.kill()
         self._look()
 
-    @rule(seconds=st.sampled_from([0.5, 5.0, 60.0, 900.0]))
+    @rule(seconds=st.sampled_from([0.5, 5.0, 90.0, 900.0]))
     def wait(self, seconds: float) -> None:
         self.world.passed += seconds
         for editor in self.editors:
@@ -140,8 +141,8 @@ class Lives(RuleBasedStateMachine):
     def open(self, who: int) -> None:
         self._look()
         text = self.world.text
-        deleted_at = self.editors[who].deleted_at
-        self.editors[who] = Editor(text, text, self.now(), {*things_in(text)}, deleted_at=deleted_at)
+        deleted_at, saved_at = self.editors[who].deleted_at, self.editors[who].saved_at
+        self.editors[who] = Editor(text, text, self.now(), {*things_in(text)}, deleted_at=deleted_at, saved_at=saved_at)
 
     def _opened(self, who: int) -> Editor:
         if self.editors[who].buffer is None:
@@ -205,6 +206,7 @@ class Lives(RuleBasedStateMachine):
             for thing in editor.deleted:
                 self.deleted.setdefault(thing, self.now() - self.born[thing])
             self.wanted = (self.wanted | editor.typed) - editor.deleted
+        editor.saved_at = self.now()
         if editor.deleted:
             editor.deleted_at = self.now()
         editor.seen |= editor.typed
@@ -225,10 +227,9 @@ class Lives(RuleBasedStateMachine):
         """An older text takes the place of the file, which is unlinked before."""
         self._look()
         old = self.versions[at % len(self.versions)]
-        begun = self.world.projections.in_use.load("groups/main/MEMORY.md").begun_save
-        is_base = begun is not None and begun.base == old and self.now() - begun.at < SAVED_AGAIN_SECONDS
-        if not self.world.path.exists() or not old or old in self.saved or is_base:  # or its author takes it back
-            return
+        have_both_saved = all(self.now() - editor.saved_at < HOUR for editor in self.editors)
+        if not self.world.path.exists() or not old or old in self.saved or have_both_saved:
+            return  # or one of them may take back a save of their own
         self.saved[old] = self.now()
         self.world.path.unlink()
         late = self._new("- n")

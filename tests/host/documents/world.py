@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,10 @@ LAYOUTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def note(text: str) -> bytes:
-    return f"\n## Notes (researcher, 2026-11-21 06:05)\n- {text}\n".encode()
+    """Return a note; numbered ones, such as `n12 …`, are of different minutes."""
+    numbered = re.match(r"n(\d+)", text)
+    minute = int(numbered[1]) % 60 if numbered else 5
+    return f"\n## Notes (researcher, 2026-11-21 06:{minute:02})\n- {text}\n".encode()
 
 
 class World:
