@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -67,7 +66,7 @@ DIGESTS: Final = _TABLE + "".join(_triggers(table, columns) for table, columns i
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 11
-LAST_SEQ: Final = sys.maxsize  # SQLite knows no greater number, either
+LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
 LOG_SEQ: Final = "log_seq"
 # In `meta`: another machine has owned the home since the files of this one were kept up.
