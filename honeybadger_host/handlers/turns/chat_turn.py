@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -42,6 +42,10 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import ShownContext, Turn
+from honeybadger_host.threads import Threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
 _TOOL_SECONDS: Final = 60.0
@@ -62,6 +66,7 @@ class AgentRuntime:
         until_answered: returns when the host has answered requests.
         stop: ends a turn.
         under_way: the turns that run.
+        threads: for the short work of turns with files.
     """
 
     memory: Dependencies
@@ -71,6 +76,7 @@ class AgentRuntime:
     until_answered: Callable[[], Awaitable[None]]
     stop: StopATurn
     under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
+    threads: Threads = field(default_factory=lambda: Threads(8))
 
     @property
     def limits(self) -> TurnLimits:
@@ -160,7 +166,7 @@ class ChatTurn:
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
         asked, under_way = self.asked, self.under_way
-        client = await anyio.to_thread.run_sync(OwnClient, self.runtime, asked, self.agent)
+        client = await self.runtime.threads.run(OwnClient, self.runtime, asked, self.agent)
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
@@ -295,7 +301,10 @@ class OwnClient(Client):
             timeout_seconds=_TOOL_SECONDS,
             sent=lambda: runtime.look_into(inbox),
         )
-        self._until_answered = runtime.until_answered
+        self._until_answered, self._threads = runtime.until_answered, runtime.threads
+
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._threads.run(work, *args, **kwargs)
 
     async def _pause(self, seconds: float) -> None:
         with anyio.move_on_after(_TOOL_SECONDS):
@@ -310,7 +319,7 @@ def _load_step(step: bytes) -> ModelSaid:
 
 async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay) -> ChangeHandler[None]:
     memory = runtime.memory
-    await anyio.to_thread.run_sync(memory.speakers.check, asked, {"payload.sender": (asked.payload.sender, "user")})
+    await runtime.threads.run(memory.speakers.check, asked, {"payload.sender": (asked.payload.sender, "user")})
     turn = begun(runtime, asked, under_way)
     await turn.run()
     return ChangeHandler(turn.decide, partial(load_to_append, memory))
