@@ -35,9 +35,8 @@ from honeybadger_host.memory.turn_log import (
 )
 from honeybadger_host.text.turn import Turn
 
-MAX_READ: Final = (
-    2000  # newest turns of a session that are replayed, folded into its document or read by a pass at most
-)
+# Newest turns of a session that are replayed, folded into its document, or read by a pass.
+MAX_READ: Final = 2000
 
 
 @dataclass(slots=True)

@@ -26,11 +26,11 @@ from honeybadger_host.search.index import INDEX_FILE
 
 CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
 EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index, and for texts to embed
-# Between two looks for what is over, such as replies, receipts and the past of the log, and two comparisons with the
-# index.
+# Between two removals of expired things (replies, receipts, records of the shared log), and between two comparisons of
+# all files with the index.
 HOUSEKEEPING_SECONDS = 60.0
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
-# Between two looks for edits in every entry, two removals of old served contexts, and two writes of the ages.
+# Between two looks for edits of any entry, two removals of old contexts, and two records of the time in service.
 _RARE_SECONDS: Final = 600.0
 _DONE: Final = object()
 
