@@ -106,16 +106,20 @@ def _bench(base: Path, count: int) -> list[Figure]:
         with running(home, _SETTINGS) as daemon:
             figures += _indexed(daemon, name, 2 * count, None)
             agent = SyncClient(home, "main", "agent", timeout_seconds=60)
-            figures.append(_first(agent, words, "- the first search then"))
+            figures.append(_first([_search(agent, words)], "- the first search then"))
             figures += _searched(agent, words, name, _GOALS[count])
             figures.append(_seen(home, agent, words))
             memory = daemon.resident_mib()
-        figures.append(Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="300 MiB", is_met=memory < 300))
-        for pause in (0.0, 5.0, 60.0):
-            with running(home, _SETTINGS):
-                time.sleep(pause)
-                agent = SyncClient(home, "main", "agent", timeout_seconds=60)
-                figures.append(_first(agent, words, f"- the first search {pause:g} s after a restart is ready"))
+        figures.append(Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="120 MiB", is_met=memory < 120))
+        for pause, starts in ((0.0, 9), (5.0, 1), (60.0, 1)):
+            sample: list[float] = []
+            for _ in range(starts):
+                with running(home, _SETTINGS) as daemon:
+                    time.sleep(pause)
+                    sample.append(_search(SyncClient(home, "main", "agent", timeout_seconds=60), words))
+                    memory = daemon.resident_mib()
+            figures.append(_first(sample, f"- the first search {pause:g} s after a restart is ready"))
+        figures.append(Figure("- memory of the daemon then", f"{memory:.0f} MiB", goal="120 MiB", is_met=memory < 120))
     return figures
 
 
@@ -152,19 +156,21 @@ def _indexed(daemon: Daemon, name: str, documents: int, goal_seconds: float | No
     ]
 
 
-def _first(agent: SyncClient, words: Words, name: str) -> Figure:
+def _search(agent: SyncClient, words: Words) -> float:
+    """Search once; return the milliseconds."""
+    call = made(wire.SearchMemory, words.text(8, 8))
     started = time.perf_counter()
-    agent.call(made(wire.SearchMemory, words.text(8, 8)))
-    return Figure(name, f"{(time.perf_counter() - started) * 1000:.0f} ms")
+    agent.call(call)
+    return (time.perf_counter() - started) * 1000
+
+
+def _first(sample: list[float], name: str) -> Figure:
+    spread = f"{min(sample):.0f} to {max(sample):.0f}" if len(sample) > 1 else ""
+    return Figure(name, f"{statistics.median(sample):.0f} ms", ratio=spread)
 
 
 def _searched(agent: SyncClient, words: Words, name: str, goals: tuple[float, float]) -> list[Figure]:
-    times: list[float] = []
-    for _ in range(300):
-        call = made(wire.SearchMemory, words.text(8, 8))
-        started = time.perf_counter()
-        agent.call(call)
-        times.append((time.perf_counter() - started) * 1000)
+    times = [_search(agent, words) for _ in range(300)]
     ping = statistics.median(_asked(agent) for _ in range(100))
     median, slow = statistics.median(times), percentile(times, 0.99)
     return [
