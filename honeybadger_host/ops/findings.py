@@ -76,9 +76,8 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     failed = status.get("curation", {}).get("failed", ())
     jobs = [f"{job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}" for job in failed]
     refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
-    damaged = [
-        file for file in status.get("damaged", ()) if "/tasks/" not in file
-    ]  # such a task does not run, see below
+    # a damaged task does not run and is among the tasks
+    damaged = [file for file in status.get("damaged", ()) if "/tasks/" not in file]
     lists: tuple[tuple[Level, str, Any, str], ...] = (
         ("warning", "over a limit within 10 minutes", status.get("limits", {}).get("reached_lately", ()), ""),
         ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
