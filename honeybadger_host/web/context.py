@@ -45,7 +45,7 @@ def context(visit: Visit) -> Response:
         texts=texts_of(visit, [one.id for one in shown.recalled]),
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
-        difference=compared(*(_text_of(one).splitlines() for one in (shown, now))),
+        difference=None if then is None else compared(*(_text_of(one).splitlines() for one in (then, now))),
         newest=newest_seq(visit.home.journal),
         command=_command(visit.group, wanted),
         address_of=partial(_address_of, visit.group),

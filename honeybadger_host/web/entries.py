@@ -15,7 +15,7 @@ from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Conflict, Invalid, RequestFailed, made
-from honeybadger_host.web.forms import Visit, go
+from honeybadger_host.web.forms import Visit, action_in, go
 from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
 from honeybadger_host.web.rendering import compared, href
 
@@ -48,7 +48,7 @@ def entry(visit: Visit) -> Response:
 
 def edited(visit: Visit, form: dict[str, str]) -> Response:
     """Edit, pin or unpin an entry, or remove its expiry, if it has not changed since the form was made."""
-    id_, version, action = form.get("id", ""), form.get("version", ""), form.get("action", "edited")
+    id_, version, action = form.get("id", ""), form.get("version", ""), _action_of(form)
     if not version:
         raise Invalid("version is missing: load the page again")
     content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
@@ -61,7 +61,7 @@ def edited(visit: Visit, form: dict[str, str]) -> Response:
         if action in _ACTIONS:
             raise
         now = visit.read(made(GetMemory, id_))
-        lines = compared(now.content.splitlines(), content.splitlines())
+        lines = compared(now.content.splitlines(), content.splitlines()) or []
         return visit.page(
             "conflict.html",
             code=409,
@@ -118,6 +118,11 @@ def id_of(group: str, note: str) -> str:
     return next(iter(notes_of(group, note.encode())), "")
 
 
+def _action_of(form: dict[str, str]) -> str:
+    """Return one of `_ACTIONS`, or `edited` for a form with new text. Raises Invalid."""
+    return action_in({"action": "edited", **form}, {"edited", *_ACTIONS})
+
+
 def note_in(visit: Visit, id_: str) -> str | None:
     """Return the text of a signed note in MEMORY.md by its id, or None if it is not there."""
     memory = (visit.read(ReadGroupFiles()).memory or "").encode()
@@ -127,7 +132,7 @@ def note_in(visit: Visit, id_: str) -> str | None:
 
 def note_edited(visit: Visit, form: dict[str, str]) -> Response:
     """Edit, pin or unpin a note, if it has not changed since the form was made."""
-    action = form.get("action", "edited")
+    action = _action_of(form)
     wanted = _ACTIONS.get(action, {"content": form.get("content", "").strip("\n")})
     try:
         edited, seq = visit.ask(made(EditNote, form.get("id", ""), **wanted))
@@ -161,7 +166,7 @@ def _note_conflict(visit: Visit, form: dict[str, str], change: Difference) -> Re
     now, lines = None, change.lines
     if len(found) == 1:  # else it was removed, or several notes may have replaced it
         now = found[0]
-        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines())
+        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
     return visit.page("conflict.html", code=409, is_note=True, entry=now, form=form, lines=lines)
 
 

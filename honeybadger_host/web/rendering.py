@@ -22,6 +22,8 @@ from honeybadger_host.web.markdown import markdown, numbered
 
 _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 FEW: Final = 5  # things of one kind on a page that lists several kinds
+# Lines of both texts; the difference of longer ones is not shown: hostile texts of 20,000 lines each take 3 s.
+_MAX_COMPARED_LINES: Final = 4000
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -129,8 +131,10 @@ def href(*parts: str, **query: object) -> str:
     return path + (f"?{urlencode(given, doseq=True)}" if given else "")
 
 
-def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the difference of two texts as pairs of sign and line."""
+def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]] | None:
+    """Return the difference of two texts as pairs of sign and line, or None if they are too long."""
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
+        return None
     return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]
 
 

@@ -73,7 +73,9 @@ def _read(visit: Visit) -> ProposalRow:
 
 def _lines(operation: Mapping[str, Any], before: Mapping[str, str]) -> Sequence[tuple[str, str]]:
     """Return the difference that an operation makes, as pairs of sign and text."""
-    return compared(*changed_lines(operation, before))
+    old, new = changed_lines(operation, before)
+    lines = compared(old, new)
+    return [*(("-", line) for line in old), *(("+", line) for line in new)] if lines is None else lines
 
 
 def decided(visit: Visit, form: dict[str, str]) -> Response:
