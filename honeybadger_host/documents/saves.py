@@ -244,10 +244,10 @@ class Saves:
         is_earlier = data is None or same is not None
         if not (is_earlier or is_json(file)):  # it takes 0.3 s in a million changes: not for each of many entries
             is_earlier = self._in_use.reader.has_version(file, digest_of(text))
-        versions = [*islice(versions_back(newest, events), MAX_CANDIDATES)]
+        versions = [] if data is None else [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         if is_json(file):
             versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
-        if is_earlier and data is not None:
+        if is_earlier and versions:
             base = taken_back(text, 0 if same is None else same.at, versions, events, recent)
             if base is not None:
                 return found._replace(base=base, merged=merged_as(file, base, newest, text))

@@ -126,10 +126,10 @@ def taken_back(
             break
         later.append((at, before_run))
     notes, there = _notes_in(text), _notes_in(versions[0].text)
-    last = [*notes][-1:]  # who lacks it has an older text open
+    last = next(reversed(notes), b"")  # who lacks it has an older text open
     for at, one in sorted(later, reverse=True):
         read = _notes_in(one)
-        if at > came and one != text and read <= notes & there and all(read[note] == notes[note] for note in last):
+        if at > came and one != text and read <= notes & there and read[last] == notes[last]:
             return one
     return None
 
@@ -185,7 +185,8 @@ class Saved:
             event = events[number - 1]
             if is_edit(event):
                 is_read = self._shows(event, old_lines)
-                if is_last and not is_read and not self._misses(events[:number], recent):
+                before = events[number - 2] if number > 1 else None
+                if is_last and not is_read and not self._misses(before, event, recent):
                     is_read = self._revises(event, typed, unread, recent)
                 is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
@@ -208,13 +209,13 @@ class Saved:
             if last is None or (one.at >= last.at and (is_edit(last) or last.data.strip() in one.text)):
                 yield one.text
 
-    def _misses(self, events: Sequence[Row], recent: Sequence[SavedText]) -> bool:
-        """Return whether the text lacks a note that whoever made the last of some events had read."""
-        *_, before, edit = (None, *events)
-        if before is None or not is_append(before) or before.data.strip() in self.text:
+    def _misses(self, before: Row | None, edit: Row, recent: Sequence[SavedText]) -> bool:
+        """Return whether the text lacks the note that came before an edit, and the author of the edit had read it."""
+        if before is None or not is_append(before):
             return False
+        note = before.data.strip()
         texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
-        return all(before.data.strip() in text for text in texts)
+        return note not in self.text and all(note in text for text in texts)
 
     def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
         """Return whether the text has lines that came with an edit."""
