@@ -53,13 +53,13 @@ def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
 
 
 class Listings(Generic[T]):
-    """What is made of the names in folders; a folder is listed again only when it changed. Any thread.
+    """Results of listing folders; a folder is listed again only when it changed. Any thread.
 
     Args:
         make: lists a folder. Raises OSError.
 
     Attributes:
-        kept: folder -> what was made of it last.
+        kept: folder -> its last result.
     """
 
     def __init__(self, make: Callable[[str], T], clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,7 +67,7 @@ class Listings(Generic[T]):
         self.kept: dict[str, tuple[Unchanged, T]] = {}
 
     def of(self, folder: str) -> T:
-        """Return what is made of a folder as it is now. Raises OSError; if it is gone, nothing of it is kept."""
+        """Return the result for a folder as it is now. Raises OSError; a folder that is gone has no result any more."""
         try:
             status = os.stat(folder)
             kept = self.kept.get(folder)

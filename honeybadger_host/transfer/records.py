@@ -94,7 +94,8 @@ class SourceFile:
         return PurePosixPath(self.name).stem
 
 
-# Errors that reading a file raises, in a damaged archive or one that is packed in an unknown way, too.
+# Errors of reading a file. `zipfile` raises EOFError for a member that is cut off, and NotImplementedError for one that
+# is packed by a method it does not know.
 UNREADABLE: Final = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 # Returns the files to read, ordered by name, the same each time.
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
