@@ -123,18 +123,20 @@ def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
 
 
 @dead_app.command("retry")
-def dead_retry(home: Home, name: str) -> None:
-    """Put a dead letter back into its inbox, after its cause was mended."""
+def dead_retry(home: Home, names: list[str]) -> None:
+    """Put dead letters back into their inboxes, after the cause was mended."""
     from honeybadger_host.spool.dead_letters import find_dead, retry_dead
 
-    retry_dead(home, find_dead(home, name))
-    print(f"{name} is back in its inbox")
+    for letter in [find_dead(home, name) for name in names]:
+        retry_dead(home, letter)
+        print(f"{letter.name} is back in its inbox")
 
 
 @dead_app.command("drop")
-def dead_drop(home: Home, name: str) -> None:
-    """Delete a dead letter permanently."""
+def dead_drop(home: Home, names: list[str]) -> None:
+    """Delete dead letters permanently."""
     from honeybadger_host.spool.dead_letters import drop_dead, find_dead
 
-    drop_dead(find_dead(home, name))
-    print(f"{name} is gone")
+    for letter in [find_dead(home, name) for name in names]:
+        drop_dead(letter)
+        print(f"{letter.name} is gone")

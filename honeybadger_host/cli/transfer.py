@@ -152,7 +152,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
     told = {"format": name, "group": group, **counts, "known": done.known}
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
     told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
-    return told, [f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there"]
+    return told, [f"{group}: {'would take in ' if dry_run else ''}{done} from {name}; {done.known} were there"]
 
 
 @app.command()

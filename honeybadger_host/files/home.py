@@ -37,6 +37,7 @@ LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
 STATUS_FILE: Final = "data/status.json"
 CLOCK_GRACE_SECONDS: Final = 60.0  # A clock may be behind the journal's last stamp by less: it was slewed
+_MAX_PATH_BYTES: Final = 470  # of a home: SQLite opens files of up to 504 bytes, such as `data/journal.db.before-11`
 _LOCK_ATTEMPTS: Final = 20  # `status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each
 
 
@@ -88,6 +89,8 @@ def _link_groups(home: Path, target: Path) -> None:
 
 def check_home(home: Path) -> None:
     """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
+    if len(os.fsencode(home.absolute())) > _MAX_PATH_BYTES:
+        raise HomeError(f"{home} is a path of more than {_MAX_PATH_BYTES} bytes: move the home to a shorter one")
     if not home.is_dir():
         raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {quote(str(home))}`")
     if not (home / CONFIG_FILE).exists() and not os.path.lexists(home / "groups"):
@@ -103,13 +106,14 @@ def check_home(home: Path) -> None:
             make_folders(folder)
     except OSError as error:
         raise _failed(f"make {error.filename}", error) from error
+    for folder in (home / "data", home / "data" / "ipc", home / "groups"):
+        if not folder.is_dir():
+            raise HomeError(f"{folder} is not a folder: move it away, or bring the folder back")
     for folder in (home / "data", home / "groups"):
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             raise StorageFailed(
                 f"{folder} is on a file system that is mounted read-only: see why (`dmesg`), then remount it with rw"
             )
-        if not folder.is_dir():
-            raise HomeError(f"{folder} is not a folder: move it away, or bring the folder back")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HomeError(
                 f"{folder} is not writable for uid {os.geteuid()}: run as its owner, or give it to this user"

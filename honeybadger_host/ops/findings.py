@@ -67,7 +67,7 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
     if without := watcher.get("folders_without_events"):
         what = f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there"
         yield warning(_CHECK, what, "see watch.failed in the log")
-    elif not watcher.get("is_alive", True):
+    elif not watcher.get("is_alive", True) and status.get("sweeps"):  # it begins before the first sweep
         yield warning(_CHECK, "the watcher is off: requests are found by the sweep only", "")
 
 

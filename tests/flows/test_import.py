@@ -353,7 +353,7 @@ def test_an_import_leaves_notes_and_costs_no_consolidation(home: Path, tmp_path:
     while command.poll() is None:
         bee.do(f"n{number}", content=f"note {number}")
         number += 1
-    assert command.tail() == "main: 300 turns, 0 entries; 0 were there\n"
+    assert command.tail() == "main: 300 turns, 0 entries from chatgpt; 0 were there\n"
     assert bee.memory_text().count("- note ") == number > 0
     marks = home / "data/consolidated/main"
     wait_for(lambda: len([*marks.glob("chatgpt-*.json")]) == 5)
@@ -448,7 +448,7 @@ def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -
     assert "say --from, one of honeybadger, markdown, claude-code, chatgpt, claude, mem0" in result
     assert "is of the format chatgpt" in cli_error("import", "main", tmp_path / "odd", "--from", "chatgpt", home=home)
     one = write(tmp_path / "one", {"a.md": "Fine.\n"})
-    assert cli_text("import", "main", one, home=home) == "main: 0 turns, 1 entry; 0 were there\n"
+    assert cli_text("import", "main", one, home=home) == "main: 0 turns, 1 entry from markdown; 0 were there\n"
     assert run_cli("import", "main", tmp_path / "none", home=home).returncode == 9
     assert run_cli("import", "main", tmp_path / "odd", "--from", "word", home=home).returncode == 2
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)

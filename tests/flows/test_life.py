@@ -287,8 +287,11 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
     (stranger.replies / "two.json").unlink()
     assert "is back" in cli_text("dead", "retry", "main/stranger/two", home=home)
     assert_refused(stranger.reply("two"), "invalid")  # it is what it was
-    assert "is gone" in cli_text("dead", "drop", "main/stranger/one", home=home)
     wait_for(lambda: len([name for name in os.listdir(stranger.dead) if name.startswith("two.")]) == 2)
+    assert "no dead letter" in cli_error("dead", "drop", named[0], "main/x/y", home=home, code=9)
+    named = [row["name"] for row in cli_json("dead", "list", home=home)]
+    gone = cli_text("dead", "drop", *named, home=home)
+    assert gone == "".join(f"{name} is gone\n" for name in named)
     for command in ("show", "retry", "drop"):
         assert "no dead letter" in cli_error("dead", command, "main/stranger/one", home=home, code=9)
 

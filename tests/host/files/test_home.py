@@ -40,6 +40,17 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         make_home(tmp_path / "home")
 
 
+def test_a_home_that_cannot_be_served_is_refused(home: Path) -> None:
+    (home / "data" / "ipc").rmdir()
+    (home / "data" / "ipc").touch()
+    with pytest.raises(HomeError, match="data/ipc is not a folder"):
+        check_home(home)
+    long = home.joinpath(*["x" * 200] * 3)
+    long.mkdir(parents=True)
+    with pytest.raises(HomeError, match="move the home to a shorter one"):
+        check_home(long)
+
+
 def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:
     HomeLock(home).release()
     done = threading.Event()

@@ -10,7 +10,7 @@ from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
-from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.findings import Finding, faults_in
 from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
@@ -152,6 +152,12 @@ def test_a_file_name_that_is_not_utf8_stops_no_report(home: Path, make_host: Hos
     Path(os.fsdecode(os.fsencode(home) + b"/config/agents/b\xe4r.json")).write_text("{}")
     wait_for(lambda: "agent file is not used" in cli_text("status", home=home), what="the status names it")
     assert "is not an agent's" in cli_text("doctor", home=home)
+
+
+def test_a_watcher_that_has_not_begun_is_no_fault() -> None:
+    off = {"watcher": {"is_alive": False}, "sweeps": 0}
+    assert [*faults_in(off)] == []
+    assert "the watcher is off" in next(faults_in({**off, "sweeps": 1})).message
 
 
 def test_dead_letters_are_in_the_status(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
