@@ -20,9 +20,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-_SECOND: Final = timedelta(seconds=1)
-# Step in which the offsets of a zone are compared: no zone ever changed its offset and changed it back in less.
-_STRIDE: Final = timedelta(days=5)
+_MINUTE: Final = timedelta(minutes=1)
+_MAX_SET_BACK: Final = timedelta(hours=3)  # no zone sets its clock back by more at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +128,9 @@ def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | 
     """Return the next run of a line with fixed times of day; each runs once, also on a day on which the clock jumps."""
     for wall in CronSim(expression, _wall(after, zone)):
         at = wall.replace(tzinfo=zone).astimezone(UTC)  # the first, if the time comes twice
-        if _wall(at, zone) != wall:
-            at = _jump(zone, wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at)
+        while _wall(at, zone) != wall:  # the clock jumps over this time: the next minute that it shows
+            wall = wall.replace(second=0) + _MINUTE
+            at = wall.replace(tzinfo=zone).astimezone(UTC)
         if at > after:
             return at
     return None
@@ -138,35 +138,18 @@ def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | 
 
 def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
     """Return the first moment at which the wall clock of the zone shows a matching time."""
-    since, begin = after, _wall(after, zone)
-    while (found := next(CronSim(expression, begin), None)) is not None:
-        offset = since.astimezone(zone).utcoffset() or timedelta()
-        at = found.replace(tzinfo=UTC) - offset  # if the clock does not jump before
-        jump = _next_jump(zone, since, at)
-        if jump is None:
+    found = [_next_shown(expression, zone, after, fold) for fold in (0, 1)]
+    return min((at for at in found if at is not None), default=None)
+
+
+def _next_shown(expression: str, zone: ZoneInfo, after: datetime, fold: Literal[0, 1]) -> datetime | None:
+    """Return the next moment with a matching time; of a time that comes twice, the first (0) or the second (1)."""
+    start = min(_wall(after, zone), _wall(after + _MAX_SET_BACK, zone) - _MAX_SET_BACK)
+    for wall in CronSim(expression, start):
+        at = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+        if at > after and _wall(at, zone) == wall:
             return at
-        since, begin = jump, _wall(jump, zone) - _SECOND  # the clock's time at the jump
     return None
-
-
-def _next_jump(zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """Return the first moment after `after`, up to `until`, at which the offset of the zone changes."""
-    before = after
-    while before < until:
-        here = min(before + _STRIDE, until)
-        if here.astimezone(zone).utcoffset() != before.astimezone(zone).utcoffset():
-            return _jump(zone, before, here)
-        before = here
-    return None
-
-
-def _jump(zone: ZoneInfo, before: datetime, behind: datetime) -> datetime:
-    """Return the moment, to the second, from which the zone has its offset at `behind`."""
-    offset = behind.astimezone(zone).utcoffset()
-    while behind - before > _SECOND:
-        middle = before + (behind - before) // 2
-        before, behind = (before, middle) if middle.astimezone(zone).utcoffset() == offset else (middle, behind)
-    return behind.replace(microsecond=0)
 
 
 def _wall(at: datetime, zone: ZoneInfo) -> datetime:
@@ -232,7 +215,7 @@ def missed_before(schedule: Schedule, since: datetime, run: datetime) -> tuple[d
 
 def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> list[datetime]:
     """Return the newest `most` runs up to now, oldest first."""
-    reach = timedelta(minutes=1)
+    reach = _MINUTE
     while True:
         start = max(since, now - reach)
         found = list(takewhile(lambda at: at <= now, runs(schedule, start)))
