@@ -22,7 +22,6 @@ from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import signed_lines
 from honeybadger_host.journal.reader import (
     CHANGE_KINDS,
-    NOTE,
     LogFilter,
     SaidIn,
     read_change,
@@ -195,24 +194,31 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Undo changes of agents and people, newest first. Works with and without a running host."""
-    numbers = sorted(set(seqs), reverse=True)
-    done: dict[int, dict[str, Any]] = {}
-    for seq in numbers:
+    waiting = sorted(set(seqs), reverse=True)
+    results: list[dict[str, Any]] = []
+    done: list[str] = []
+    while waiting:
         try:
-            path, done[seq], what = _undo_one(home, seq)
+            path, result, together = _undo_one(home, waiting[0], waiting)
         except HostError as error:
             if not done:
                 raise
-            raise type(error)(f"{error}; undone before that: {', '.join(map(str, done))}") from None
+            raise type(error)(f"{error}; undone before that: {', '.join(done)}") from None
+        waiting = [seq for seq in waiting if seq not in together]
+        results.append(result)
+        done += map(str, together)
         if not as_json:
-            print(f"{path}: {done[seq]['did'].replace('_', ' ')}; change {done[seq]['seq']} {what}")
+            undoes = " and ".join(map(str, together))
+            print(f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes {undoes}")
     if as_json:
-        results = [*done.values()]
         print_json(results if len(results) > 1 else results[0])
 
 
-def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any], str]:
-    """Undo a change; return its file, the result and what that does. Raises HostError."""
+def _undo_one(folder: Path, seq: int, asked: list[int]) -> tuple[str, dict[str, Any], list[int]]:
+    """Undo a change; return its file, the result, and those of the numbers asked for that are undone with it.
+
+    Raises HostError.
+    """
     row = read_change(journal_of(folder), seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
@@ -221,9 +227,12 @@ def _undo_one(folder: Path, seq: int) -> tuple[str, dict[str, Any], str]:
     result = reply.result or {}
     is_in_group = row.file.startswith(f"groups/{group}/")
     path = f"groups/{group}/{result['file']}" if is_in_group else result["file"]
-    is_again = row.kind == NOTE and result["did"] == "restored"  # a person had deleted it
-    what = f"adds the note of {seq} again" if is_again else f"undoes {seq}"
-    return path, {"seq": reply.seq, "group": row.group, **result}, what
+    together = [seq]
+    if len(asked) > 1:
+        from honeybadger_host.handlers.undo import undone_with
+
+        together = [each for each in asked if each in {row.seq for row in undone_with(journal_of(folder), row)}]
+    return path, {"seq": reply.seq, "group": row.group, **result}, together
 
 
 @app.command("stop-turn")

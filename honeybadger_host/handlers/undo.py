@@ -101,12 +101,10 @@ def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Found:
     if row.kind in MARKED:
         return mark_to_undo(deps, row)
     if row.kind in NOTES:
-        held = files.load(row.file) or b""
+        files.load(row.file)
         files.load(archive_of(row))
-        if row.kind == NOTE and not _stands(row.data, held):
-            _refuse_reworded(journal, row, held)
         return row, removal_of(journal, row) if row.kind == NOTE_REMOVED else None
-    rows = [row] if row.kind in OF_EDITS else _with_entry(row, read_request(journal, row))
+    rows = undone_with(journal, row)
     for each in rows:
         files.load(each.file)
     return [undone_change(journal, each) for each in rows]
@@ -241,47 +239,18 @@ def _undone_notes(
 ) -> list[_Did]:
     """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
     held = deps.whole_files.view(row.file)
-    if removal is not None:
-        gone = [note for note in removal.notes if not _stands(note, held)]
-        if not gone:
-            raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")
-        archive = deps.whole_files.view(archive_of(row))
-        return [(change, "restored") for change in bring_back_notes(asked.group, held, archive, [removal], gone)]
-    changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
-    if changes:
+    if removal is None:
+        why = f"change {row.seq} was undone"
+        changes = archive_standing(asked.group, held, _notes_of(row), why, asked.sender, now)
+        if not changes:
+            log = f"`honeybadger-host log {asked.group}`"
+            raise _conflict(f"{MEMORY} no longer has the notes of change {row.seq}: undo the newer change, see {log}")
         return [(change, "removed") for change in changes]
-    if row.kind == NOTE and _stands(row.data, deps.whole_files.view(archive_of(row))):
-        back = f"undo the change in `honeybadger-host log {asked.group}` that archived it to bring it back"
-        raise _conflict(f"change {row.seq} is undone already: its note is in {ARCHIVE}; {back}")
-    if row.kind == NOTE:
-        return [(Added.of("note", asked.group, row.data), "restored")]
-    raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
-
-
-def _refuse_reworded(journal: Path, row: Row, held: bytes) -> None:
-    """Raise Refusal if a note has other words now: it would be added next to them.
-
-    Args:
-        row: the change that appended the note.
-        held: the content of MEMORY.md.
-    """
-    heading, *words = [line for line in lines_of(row.data) if line.strip()]
-    there = {*lines_of(held)}
-    edits = [one for one in read_past(journal, row.file).rows if is_edit(one) or one.kind == NOTE_EDITED]
-    for edit in edits:
-        for hunk in edit_of(edit).hunks or ():
-            is_of_note = not {*words}.isdisjoint(hunk.removed)
-            if edit.kind != NOTE_EDITED and heading in hunk.removed:
-                is_of_note = False  # a person deleted it, and wrote something else there
-            typed = {line for line in hunk.added if line.strip()}
-            if edit.seq > row.seq and is_of_note and typed and typed <= there:
-                why = f"the note of change {row.seq} was reworded by change {edit.seq} of {edit.sender}"
-                raise _conflict(f"{why}: undo that first")
-
-
-def _stands(note: bytes, held: bytes | None) -> bool:
-    """Return whether a file's content has a note."""
-    return held is not None and standing_span(held, note) is not None
+    gone = [note for note in removal.notes if standing_span(held or b"", note) is None]
+    if not gone:
+        raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")
+    archive = deps.whole_files.view(archive_of(row))
+    return [(change, "restored") for change in bring_back_notes(asked.group, held, archive, [removal], gone)]
 
 
 def _notes_of(row: Row) -> list[bytes]:
@@ -298,8 +267,8 @@ def _row_of(asked: Asked[Undo], journal: Path) -> Row:
     event = read_change(journal, seq)
     if event is None or event.group not in (asked.group, GLOBAL_GROUP):
         raise Refusal("not_found", f"group {asked.group} has no change {seq}", field="payload.seq")
-    if event.kind == NOTE_ARCHIVED:  # the last change of a request that archived notes
-        event = next((row for row in read_request(journal, event) if row.kind == NOTE_REMOVED), event)
+    if event.kind == NOTE_ARCHIVED:
+        event = undone_with(journal, event)[0]
     is_tidied = event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
@@ -308,6 +277,14 @@ def _row_of(asked: Asked[Undo], journal: Path) -> Row:
     if event.kind == NOTE_ARCHIVED:
         raise _conflict(f"change {event.seq} took no note out of {MEMORY}")
     return event
+
+
+def undone_with(journal: Path, row: Row) -> Sequence[Row]:
+    """Return the changes that are undone together with one, itself included. Raises JournalError."""
+    rows = read_request(journal, row)
+    if row.kind in (NOTE_REMOVED, NOTE_ARCHIVED):
+        return [each for each in rows if each.kind in (NOTE_REMOVED, NOTE_ARCHIVED)]
+    return _with_entry(row, rows) if row.kind.removesuffix(REMOVED) in (ENTRY, ARCHIVED) else [row]
 
 
 def _with_entry(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
