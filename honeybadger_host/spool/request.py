@@ -22,6 +22,7 @@ from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.dead_letters import MAX_BURIED_BYTES
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
+from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.redaction import redact_line
 
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
@@ -211,7 +212,7 @@ class RequestReader:
                     left_out=left_out,
                 )
             raise _Unserved("", again_in=rate_limits.RETRY_SECONDS) from None
-        request.data = incoming.data if incoming.links <= 1 else None
+        request.data = incoming.data.removeprefix(BOM) if incoming.links <= 1 else None
         request.size, request.signature = incoming.size, incoming.signature
         if inbox.uid is not None and incoming.uid != inbox.uid:
             request.owner = incoming.uid

@@ -55,6 +55,10 @@ def test_a_query_sees_every_earlier_change_of_its_group(asker: RawSender) -> Non
         assert f"- note {number}\n" in memory
 
 
+def test_a_request_with_a_byte_order_mark_is_served(asker: RawSender) -> None:
+    assert asker.ask("m1", b"\xef\xbb\xbf" + request("m1", content="from an editor"))["ok"]
+
+
 def test_an_accepted_note_has_a_journal_position(asker: RawSender) -> None:
     first = asker.ask("n1", request("n1", content="one"))
     second = asker.ask("n2", request("n2", content="two"))
