@@ -176,6 +176,7 @@ def _put_together(
         look_into=lambda folder: pipeline.look_into(folder),
         until_answered=lambda: answers.until_told(),
         stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
+        threads=Threads(settings.turns.at_once),
     )
     tasks = TaskDependencies(
         memory,

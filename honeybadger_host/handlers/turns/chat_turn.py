@@ -65,8 +65,8 @@ class AgentRuntime:
         look_into: called with a sender's folder after a request came there; any thread.
         until_answered: returns when the host has answered requests.
         stop: ends a turn.
+        threads: for the short work of turns with files, as many as turns at once.
         under_way: the turns that run.
-        threads: for the short work of turns with files.
     """
 
     memory: Dependencies
@@ -75,8 +75,8 @@ class AgentRuntime:
     look_into: Callable[[str], None]
     until_answered: Callable[[], Awaitable[None]]
     stop: StopATurn
+    threads: Threads
     under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
-    threads: Threads = field(default_factory=lambda: Threads(8))
 
     @property
     def limits(self) -> TurnLimits:

@@ -34,6 +34,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Model, Settings
+from honeybadger_host.threads import Threads
 from honeybadger_host.work.task_files import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
@@ -108,7 +109,9 @@ class Room:
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )
-        runtime = AgentRuntime(dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused, _unused)
+        runtime = AgentRuntime(
+            dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused, _unused, Threads(1)
+        )
         task_dependencies = TaskDependencies(
             dependencies,
             self.task_states,
