@@ -11,13 +11,14 @@ from typing import NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.arguments import parser
-from honeybadger_agent.cli.terminal import complain
+from honeybadger_agent.cli.terminal import complain, open_closed_streams
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.wording import in_words
 
 
 def main() -> NoReturn:
     """Run a command; an error of ours becomes one line and its exit code."""
+    open_closed_streams()
     # Garbage collection of the imported modules finds nothing and would take a fifth of a call, partly at its end.
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)

@@ -27,6 +27,13 @@ _SILENT_SECONDS: Final = 2.0  # before a wait is shown
 _CLEAR: Final = "\r\x1b[2K"
 
 
+def open_closed_streams() -> None:
+    """Open each standard stream that the caller has closed (`>&-`): nothing is read, and what is written is lost."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  until the program ends
+
+
 def shown(text: str) -> str:
     """Return `text` with control characters escaped, such as `\\x1b`: a model or a tool may print anything."""
     if text.isprintable():

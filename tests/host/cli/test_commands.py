@@ -1,6 +1,9 @@
 """The help of both programs, and how a mistyped command is answered."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -20,6 +23,12 @@ def test_each_command_is_listed_in_one_whole_line(run: type) -> None:
     assert "..." not in shown.partition("options:")[0].replace("COMMAND ...", "").replace("[ARGS]...", "")
     assert max(map(len, shown.splitlines())) <= 80
     assert re.search(r"^ +(ask|log) +\S", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["honeybadger_host config", "honeybadger_agent.cli uninstall gemini --dry-run"])
+def test_a_command_whose_streams_are_closed_works(home: Path, command: str) -> None:
+    shell = f"exec {sys.executable} -m {command} <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", shell], env={**os.environ, "HONEYBADGER_HOME": str(home)}).returncode == 0
 
 
 def test_the_help_lists_each_command_in_its_words() -> None:
