@@ -78,20 +78,22 @@ def uninstall(tool: Tool, told: Callable[[str], None], *, is_dry: bool) -> None:
     """Remove the package from a tool and from the disk; memory stays. Raises `AgentError` if it may still run."""
     package, chosen = packages_folder() / tool.name, Path(settings_file(tool.name))
     program = shutil.which(tool.program) if tool.program else None
-    was_there, is_refused = chosen.exists(), False
+    found = [str(path) for path in (package, chosen) if path.exists()]
+    is_refused = False
     for call in tool.remove:
         line = shlex.join([tool.program, *call])
         told(line if program else f"`{tool.program}` is not on the PATH: run this yourself: {line}")
         if program and not is_dry and (why := _call(program, call, package)) is not None:
             told(f"  it says: {why}")
             is_refused = True
-    told(f"{package} and {chosen}: removed; what is remembered stays")
+    removed = f"{' and '.join(found)}: removed" if found else f"{tool.name} was not installed"
+    told(f"{removed}; what is remembered stays")
     if is_dry:
         told("nothing was changed (--dry-run)")
         return
     shutil.rmtree(package, ignore_errors=True)
     chosen.unlink(missing_ok=True)
-    if was_there and is_refused:
+    if found and is_refused:
         raise AgentError(f"`{tool.program}` may still run its hooks: mend that and uninstall again")
 
 

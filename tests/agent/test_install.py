@@ -98,7 +98,9 @@ def test_the_tools_own_program_installs_and_uninstalls_the_package(tool: str, us
     assert len(user.calls()) == len(TOOLS[tool].remove)
     assert not package.exists()
     assert not Path(settings_file(tool)).exists()
-    assert user.says("uninstall", tool).returncode == 0
+    again = user.says("uninstall", tool)
+    assert (again.returncode, "removed" in again.stdout) == (0, False)
+    assert f"{tool} was not installed" in again.stdout
 
 
 def test_a_dry_run_lists_steps_and_changes_nothing(user: User) -> None:
