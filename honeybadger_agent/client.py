@@ -222,7 +222,8 @@ class _Clients(ABC):
         except TypeError as error:
             raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
         box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
-        exchange = Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
+        kind, seconds = wire.REQUEST_TYPES.get(type_name), self.timeout_seconds if timeout is None else timeout
+        exchange = Exchange(self.mailbox, request_id, seconds, box, is_query=kind is not None and not kind.changes)
         if asked_before and self._lies(request_id, data, box):
             exchange.again = data
             return exchange

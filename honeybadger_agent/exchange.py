@@ -35,6 +35,7 @@ class Exchange:
     """A published request: go through `looks`, then take the `reply`.
 
     Args:
+        is_query: it changes nothing: when time is up it is removed, for nobody waits for the answer.
         again: the bytes of a request that was in its box already when it was repeated. If it is removed and there is no
             reply, because another waiter took that, it is published again.
         found: the reply, once a look has found it; then its file is removed.
@@ -44,6 +45,7 @@ class Exchange:
     request_id: str
     timeout_seconds: float
     box: Box = REQUESTS
+    is_query: bool = False
     again: bytes | None = None
     found: Reply | None = None
 
@@ -84,6 +86,11 @@ class Exchange:
             state = "the host has taken it and its reply is late"
         elif self.box == TURNS and self.mailbox.stream_path(self.request_id).exists():
             state = f"an agent has begun to answer it; until it is done it lies in {box}"
+        elif self.is_query:
+            state = f"no host has read it from {box}: does honeybadger-host run on this home?"
+        if self.is_query:
+            with contextlib.suppress(OSError):
+                self.mailbox.path(self.box, self.request_id).unlink()
         raise ReplyTimeout(self.request_id, self.timeout_seconds, state)
 
     def _waits(self) -> Iterator[float]:

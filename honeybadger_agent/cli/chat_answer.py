@@ -13,7 +13,6 @@ from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.cli.terminal import Rendered, Screen, complain, open_text, shown
 from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
-from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
 TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
@@ -195,7 +194,7 @@ async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) 
     """Ping the host after a silence; note once that it does not answer, and once that it is back."""
     import asyncio
 
-    request_id, is_missed = new_id(), False
+    is_missed = False
     while True:
         heard = showing.heard
         if (silent := time.monotonic() - heard) < SOON_SECONDS:
@@ -203,15 +202,14 @@ async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) 
             await asyncio.sleep(SOON_SECONDS - silent)
             continue
         try:
-            await client.request("ping", {}, request_id=request_id, timeout_seconds=SOON_SECONDS)
+            await client.request("ping", {}, timeout_seconds=SOON_SECONDS)
         except ReplyTimeout:
             if not is_missed:
                 note(f"{NO_HOST}; your message waits for it.")
             is_missed = True
-            continue  # the same ping again, so that there is only one file
+            continue
         except AgentError:
             pass  # reported by the wait for the answer
-        request_id = new_id()
         if is_missed and showing.heard == heard:
             note("The host is back.")
         is_missed = False

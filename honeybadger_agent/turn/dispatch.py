@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from honeybadger_agent import wire
 from honeybadger_agent.client import SOON_SECONDS, Client
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
-from honeybadger_agent.mailbox import REQUESTS, new_id
+from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ResultT
 from honeybadger_agent.wording import in_words, sentence
 
@@ -33,11 +33,7 @@ class Memory:
     async def allowed_tools(self) -> frozenset[str] | None:
         """Return the types this sender may use; None: all, or not known yet (the host refuses the others)."""
         try:
-            client = self._connected()
-            tools = (await client(wire.Ping(), timeout_seconds=SOON_SECONDS)).tools
-        except ReplyTimeout as late:
-            client.mailbox.path(REQUESTS, late.request_id).unlink(missing_ok=True)
-            return None
+            tools = (await self._connected()(wire.Ping(), timeout_seconds=SOON_SECONDS)).tools
         except AgentError:
             return None
         return None if tools is None else frozenset(tools)

@@ -63,7 +63,7 @@ class ForgetResult(Result):
 
 
 # It rewrites the journal and reads every byte below the home.
-class Forget(Request[ForgetResult], audience="operator", takes_seconds=7200):
+class Forget(Request[ForgetResult], changes=True, audience="operator", takes_seconds=7200):
     """Remove something from everywhere, the journal included; only the operator may. Give one of the four."""
 
     id: str | None = Field(

@@ -77,7 +77,7 @@ class ConsolidateResult(Result):
     told: str = Field(description="The result in words.")
 
 
-class Consolidate(Request[ConsolidateResult], audience="operator", takes_seconds=_MODEL_SECONDS):
+class Consolidate(Request[ConsolidateResult], changes=True, audience="operator", takes_seconds=_MODEL_SECONDS):
     """Consolidate the session now, all but its newest turns; only the operator may."""
 
 
@@ -88,7 +88,7 @@ class DreamResult(Result):
     told: str = Field(description="The result in words.")
 
 
-class Dream(Request[DreamResult], audience="operator", takes_seconds=_MODEL_SECONDS):
+class Dream(Request[DreamResult], changes=True, audience="operator", takes_seconds=_MODEL_SECONDS):
     """Tidy what the group remembers, now; only the operator may."""
 
 

@@ -57,7 +57,7 @@ class StopResult(Result):
     )
 
 
-class StopTurn(Request[StopResult], audience="programs"):
+class StopTurn(Request[StopResult], changes=True, audience="programs"):
     """End the answer to a message, by its id; without one the answer that is being written in this session."""
 
     turn: RequestId | None = Field(

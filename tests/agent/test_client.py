@@ -94,13 +94,19 @@ def test_a_request_answered_to_another_waiter_is_published_again(home: Path) -> 
 
 def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None:
     with pytest.raises(ReplyTimeout) as late:
-        unserved(mailbox).ping()
+        unserved(mailbox).update_memory("tea")
     request_id = only_request(mailbox)
     assert (late.value.request_id, "it still lies in" in late.value.state) == (request_id, True)
     assert str(late.value) == (
         f"no reply to {request_id} after 0.02 s; it still lies in {mailbox.root}/requests: does honeybadger-host run "
         f"on this home? (Asking again with request_id='{request_id}' is safe: it is never applied twice.)"
     )
+
+
+def test_a_query_nobody_waits_for_any_more_is_removed(mailbox: Mailbox) -> None:
+    with pytest.raises(ReplyTimeout, match="no host has read it"):
+        unserved(mailbox).ping()
+    assert list((mailbox.root / "requests").iterdir()) == []
 
 
 def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answering) -> None:
