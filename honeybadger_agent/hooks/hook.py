@@ -92,11 +92,6 @@ def answer(tool: str, event: Mapping[str, Any]) -> str:
         text = memory(box, session)
     elif meaning == "prompt" and event.get("source", "user") in ("user", "sdk"):  # others are no person's
         text = recalled(box, session, typed(str(event.get("prompt") or "")), mark.shown)
-    elif meaning == "end" and event["hook_event_name"] != "SessionEnd" and mark.waiting and box.has_host():
-        newest = list(mark.waiting)[-1]
-        within(lambda: box.reply(newest) is not None)
-        with Mark(box, session) as mark:
-            settle(box, mark)
     if not text:
         return ""
     context = {"hookEventName": event["hook_event_name"], "additionalContext": text[:MAX_CONTEXT_CHARACTERS]}

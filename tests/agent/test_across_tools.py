@@ -6,7 +6,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks.hook import login_name
-from tests.agent.test_hooks import SESSION, Transcript, context_of, event, run_hook
+from tests.agent.test_hooks import SESSION, Transcript, await_requests, context_of, event, run_hook
 from tests.agent.test_mcp import text
 from tests.agent.test_mcp_http import connected, serving, token_of
 from tests.hosting import PATIENCE, HostProcess, turns_of
@@ -29,6 +29,7 @@ async def test_what_claude_code_is_told_all_others_recall(host: HostProcess, hom
     told.user(FACT)
     told.assistant("Noted.")
     run_hook(home, event(told, "Stop", last_assistant_message="Noted."))
+    await_requests(home)
     assert [turn["by"] for turn in turns_of(home, SESSION)] == ["claude-code", "claude-code"]
     author = f"{login_name()} via claude-code"
 
@@ -43,6 +44,7 @@ async def test_what_claude_code_is_told_all_others_recall(host: HostProcess, hom
     codex_item(rollout, "UserMessage", "m1", QUESTION)
     codex_item(rollout, "AgentMessage", "m2", "In the harbour that you named.")
     run_hook(home, event(rollout, "Stop", session_id="codex-1"), "codex")
+    await_requests(home, sender="codex")
     assert [(turn["by"], turn["content"]) for turn in turns_of(home, "codex-1")] == [
         ("codex", QUESTION),
         ("codex", "In the harbour that you named."),

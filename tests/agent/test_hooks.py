@@ -90,6 +90,10 @@ def context_of(done: subprocess.CompletedProcess[str]) -> str:
     return text
 
 
+def await_requests(home: Path, group: str = "main", sender: str = "claude-code") -> None:
+    wait_for(lambda: not os.listdir(home / "data/ipc" / group / sender / "requests"))
+
+
 def contents_of(home: Path, group: str = "main") -> list[str]:
     return [turn["content"] for turn in turns_of(home, SESSION, group)]
 
@@ -194,6 +198,7 @@ def test_an_expired_refusal_costs_no_other_turn(make_host: HostFactory, home: Pa
         reply.unlink()
     for _ in range(2):
         run_hook(home, stop)
+        await_requests(home)
     assert contents_of(home) == ["Hello", "Hi"]
 
 
@@ -203,12 +208,9 @@ def test_a_user_named_like_a_sender_is_renamed(room: RawSender, transcript: Tran
     transcript.assistant("Hi")
     for _ in range(2):
         run_hook(room.home, event(transcript, "Stop", last_assistant_message="Hi"))
+        await_requests(room.home, room.group)
     turns = wait_for(lambda: turns_of(room.home, SESSION, room.group))
     assert [(turn["sender"], turn["content"]) for turn in turns] == [("user", "Hello"), ("claude-code", "Hi")]
-
-
-def await_requests(room: RawSender) -> None:
-    wait_for(lambda: not os.listdir(room.home / "data/ipc" / room.group / "claude-code/requests"))
 
 
 def test_two_hooks_at_once_keep_each_turn_once(room: RawSender, transcript: Transcript) -> None:
@@ -216,7 +218,7 @@ def test_two_hooks_at_once_keep_each_turn_once(room: RawSender, transcript: Tran
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
     at_once(*[lambda: run_hook(room.home, event(transcript, "SessionEnd"))] * 4)
-    await_requests(room)
+    await_requests(room.home, room.group)
     assert contents_of(room.home, room.group) == transcript.said
 
 
@@ -224,7 +226,7 @@ def test_an_oversized_prompt_is_cut_and_says_so(room: RawSender, transcript: Tra
     for text in ("é" * 90_000, "\u0001" * 190_000, "short"):
         transcript.user(text)
     run_hook(room.home, event(transcript, "SessionEnd"))
-    await_requests(room)
+    await_requests(room.home, room.group)
     long, cut, short = contents_of(room.home, room.group)
     assert (long, short) == ("é" * 90_000, "short")
     assert cut.endswith("[cut here: 190,000 characters in all]")
@@ -236,6 +238,7 @@ def test_a_session_without_transcript_is_kept_from_events(served: HostProcess) -
         run_hook(home, event(None, "UserPromptSubmit", prompt=f"Question {turn}", turn_id=turn), "codex")
         for _ in range(2):  # a second time, as if the first had been killed after it published
             run_hook(home, event(None, "Stop", last_assistant_message=f"Answer {turn}", turn_id=turn), "codex")
+    await_requests(home, sender="codex")
     assert contents_of(home) == ["Question t1", "Answer t1", "Question t2", "Answer t2"]
 
 
@@ -257,6 +260,7 @@ def test_a_rollout_of_codex_is_read(room: RawSender, transcript: Transcript) -> 
     for _ in range(2):
         done = run_hook(room.home, event(transcript, "Stop", last_assistant_message="Noted", turn_id="t1"), "codex")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    await_requests(room.home, room.group, "codex")
     assert contents_of(room.home, room.group) == ["My boat lies in Kiel", "Noted"]
     assert {turn["by"] for turn in turns_of(room.home, SESSION, room.group)} == {"codex"}
 
@@ -286,6 +290,7 @@ def test_a_gemini_chat_is_read_without_hook_text(room: RawSender, transcript: Tr
     transcript.line(id="2", type="gemini", content="In Kiel")
     transcript.line(**{"$set": {"lastUpdated": "2026-11-25T22:33:03.447Z"}})
     assert context_of(run_hook(room.home, event(transcript, "AfterAgent", prompt_response="In Kiel"), "gemini")) == ""
+    await_requests(room.home, room.group, "gemini")
     assert contents_of(room.home, room.group) == ["Where does the boat lie?", "In Kiel"]
 
 
@@ -299,6 +304,7 @@ def test_installed_settings_say_home_group_and_sender(
     chosen.write_text(json.dumps({"home": str(room.home), "group": room.group, "sender": "laptop"}))
     transcript.user("Hello")
     run_hook(tmp_path / "elsewhere", event(transcript, "Stop"))
+    await_requests(room.home, room.group, "laptop")
     assert [turn["by"] for turn in turns_of(room.home, SESSION, room.group)] == ["laptop"]
     chosen.write_text("{")
     done = run_hook(room.home, event(transcript, "Stop"))
@@ -318,4 +324,5 @@ def test_a_mistyped_group_of_a_repository_is_refused(room: RawSender, transcript
         place_for("claude-code", file.parent)
     file.write_text(group)
     run_hook(room.home, event(transcript, "Stop"))
+    await_requests(room.home, room.group)
     assert contents_of(room.home, room.group) == ["Hello"]
