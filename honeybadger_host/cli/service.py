@@ -107,7 +107,6 @@ def web(
     ] = None,
     socket: Annotated[Path | None, typer.Option(help="A unix socket to listen on instead.", metavar="PATH")] = None,
     write: Annotated[bool, typer.Option("--write", help="Let the page change memory, talk, and undo.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Serve the operators' page until Ctrl-C. The link that is printed works once.
 
@@ -124,4 +123,4 @@ def web(
     where: Path | int = settings.web.port if port is None else port
     if socket is not None:
         where = home / socket
-    serve(home, where, lambda line: print(line, flush=True), may_write=write, opens=open_)
+    serve(home, where, lambda line: print(line, flush=True), may_write=write)

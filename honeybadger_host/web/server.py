@@ -9,8 +9,6 @@ import signal
 import socket
 import stat
 import sys
-import threading
-import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -30,20 +28,19 @@ from honeybadger_host.web.asking import Home
 LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
 
 
-def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
+def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool) -> None:
     """Serve the page of a home until SIGTERM or SIGINT. If it is served already, print its next link and return.
 
     Args:
         where: path of a socket, or a port on the loopback; 0: any free port.
         told: called with each line for the person who started it.
-        opens: open the link in a browser.
     Raises HostError.
     """
     check_home(home)
     check_owner(home)
     lock = try_lock(home / PAGE_LOCK)
     if lock is None:
-        _tell_of_the_other(home, told, may_write=may_write, opens=opens)
+        _tell_of_the_other(home, told, may_write=may_write)
         return
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, lock)
@@ -60,8 +57,6 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
         link = orjson.loads((home / LINK_FILE).read_bytes())["link"]
         told(link)
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
-        if opens and port is not None:
-            threading.Thread(target=webbrowser.open, args=[link], daemon=True).start()
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -118,7 +113,7 @@ def _remove_stale(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool, opens: bool) -> None:
+def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool) -> None:
     """Print the next link of the page that serves the home. Raises HomeLocked."""
     try:
         other = orjson.loads((home / LINK_FILE).read_bytes())
@@ -129,5 +124,3 @@ def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bo
         raise HomeLocked(f"a page of {home} runs that only reads (process {pid}): stop it first, then use --write")
     told(link)
     told(f"the page runs already, as process {pid}" + ("" if writes else "; it only reads"))
-    if opens and link.startswith("http:"):
-        webbrowser.open(link)
