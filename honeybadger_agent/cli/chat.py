@@ -1,7 +1,4 @@
-"""`honeybadger-agent chat`: talk with an agent of a group, and look into its memory.
-
-On a terminal it is for people; between pipes it reads one message per line and prints only the answers.
-"""
+"""`honeybadger-agent chat`: talk with an agent of a group on a terminal, and look into its memory."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ from honeybadger_agent.cli.chat_answer import (
     answer_to,
     stopped_answer,
 )
-from honeybadger_agent.cli.chat_input import Typing, next_line, open_typing
+from honeybadger_agent.cli.chat_input import Typing, open_typing
 from honeybadger_agent.cli.explaining import done_told, explanation_of, hit_lines
 from honeybadger_agent.cli.following import Heard
-from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
+from honeybadger_agent.cli.terminal import Screen, takes_styles
 from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
@@ -52,12 +49,11 @@ class Chat:
 
     Args:
         speaker: the name shown in the history; None: the sender.
-        is_for_people: on a terminal; else only answers are printed.
         notes: ids of notes that got no reply, so that a repeated note is saved once.
         unanswered: messages whose answer is still to come, or may come after a passing failure, oldest first.
         typed_ahead: lines typed while an answer came.
         answered: session and turn of the newest answer.
-        exit_code: of the first failure.
+        heard: reads arriving messages; None: nobody is watching.
     """
 
     client: Client
@@ -66,32 +62,27 @@ class Chat:
     speaker: str | None
     agent: str | None
     timeout_seconds: float
-    is_for_people: bool
     notes: Memory
     unanswered: dict[str, Message] = field(default_factory=dict)
     typed_ahead: list[str] = field(default_factory=list)
     answered: tuple[str, int | None] = ("", None)
-    exit_code: int = 0
     is_over: bool = False
-    heard: Heard | None = None  # reads arriving messages; None: nobody is watching
+    heard: Heard | None = None
 
     # ------------------------------------------------------------------------------------------------------- its life
 
-    def run(self) -> int:
-        """Talk until the input ends; return the exit code."""
-        if self.is_for_people:
-            self._greet()
-            box = self.client.mailbox.root
-            self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
+    def run(self) -> None:
+        """Talk until the input ends."""
+        self._greet()
+        box = self.client.mailbox.root
+        self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
         try:
             self._talk()
         finally:
-            if self.heard is not None:
-                self.heard.close()
+            self.heard.close()
         for request_id in self.unanswered:
             if self.client.mailbox.is_waiting(request_id, TURNS):
                 self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
-        return self.exit_code
 
     def _talk(self) -> None:
         while not self.is_over:
@@ -102,11 +93,7 @@ class Chat:
             except EOFError:
                 break
             except KeyboardInterrupt:
-                if not self.is_for_people:
-                    raise
-                self.screen.line("(Ctrl-D leaves.)", "dim")
-            except UnicodeDecodeError as error:
-                self._failed(f"standard input is not UTF-8 at byte {error.start} of a line", 2)
+                self._told("(Ctrl-D leaves.)")
 
     def _show_heard(self) -> None:
         if self.heard is not None:
@@ -115,15 +102,15 @@ class Chat:
 
     def _typed(self) -> str:
         self._show_heard()
-        return self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
+        return self.typing.next(f"{self.speaker or 'you'}> ")
 
     def _greet(self) -> None:
-        self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
+        self._told(f"group {self._group} · session {self.client.session} · /help")
         with contextlib.suppress(KeyboardInterrupt):
             try:
                 asyncio.run(self.client.request("ping", {}, timeout_seconds=SOON_SECONDS))
             except ReplyTimeout:
-                self.screen.line(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.", "warning")
+                self._note(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.")
             except AgentError as error:
                 self._complain(error)
 
@@ -138,7 +125,7 @@ class Chat:
             command = _COMMANDS.get("/quit" if name == "/exit" else name)
             if command is None:
                 near = meant(name.removeprefix("/"), (known.removeprefix("/") for known in _COMMANDS))
-                self._failed(f"There is no {name}" + (f"; /{near}?" if near else ": /help lists the commands"), 2)
+                self._failed(f"There is no {name}" + (f"; /{near}?" if near else ": /help lists the commands"))
                 return
             try:
                 command.does(self, rest.strip())
@@ -154,7 +141,7 @@ class Chat:
 
     def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
         """Show the answer to a message and return it; None if there is none now, and the reason was shown."""
-        showing = Showing(self.screen, is_looked_on=self.is_for_people)
+        showing = Showing(self.screen, is_looked_on=True)
         self.unanswered[message.request_id] = message
         try:
             try:
@@ -162,8 +149,6 @@ class Chat:
             except (KeyboardInterrupt, asyncio.CancelledError):
                 showing.end_text()
                 stopped = self._stopped(message)
-                if not self.is_for_people:
-                    raise
                 if stopped is None:
                     return None
                 result = stopped
@@ -189,8 +174,6 @@ class Chat:
         waiting = asyncio.ensure_future(
             answer_to(message, self.client, showing, note, timeout_seconds=seconds, is_new=is_new)
         )
-        if not self.is_for_people:
-            return await waiting
         loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def read() -> None:
@@ -227,10 +210,7 @@ class Chat:
     # ------------------------------------------------------------------------------------------------ what is said back
 
     def _note(self, text: str) -> None:
-        if self.is_for_people:
-            self.screen.line(text, "warning")
-        else:
-            complain(text)
+        self.screen.line(text, "warning")
 
     def _complain(self, error: AgentError, message: Message | None = None) -> None:
         """Explain an error and its remedy in plain words.
@@ -251,19 +231,14 @@ class Chat:
                 text = f"Refused ({error.code}): {sentence(str(error).replace('payload.', ''))}"
             case _:
                 text = f"{error}"
-        self._failed(text.strip(), error.exit_code)
+        self._failed(text.strip())
 
-    def _failed(self, text: str, exit_code: int) -> None:
-        self.exit_code = self.exit_code or exit_code
-        if self.is_for_people:
-            self.screen.line(text, "error")
-            self.exit_code = 0  # a person has read it
-        else:
-            self._note(text)
+    def _failed(self, text: str) -> None:
+        self.screen.line(text, "error")
 
     def _keep(self, typed: str, neutralised: Mapping[str, int] | None = None) -> None:
         """Keep the typed text for the next chat, unless the host found a credential in it."""
-        if not self.is_for_people or (neutralised and "secrets" in neutralised):
+        if neutralised and "secrets" in neutralised:
             return
         with contextlib.suppress(OSError):
             self.typing.keep(typed)
@@ -272,7 +247,7 @@ class Chat:
 
     def remember(self, text: str) -> None:
         if not text:
-            self._failed("/remember what?", 2)
+            self._failed("/remember what?")
             return
         note = asyncio.run(self.notes.ask(made(wire.UpdateMemory, text)))
         self.screen.line(done_told(note, f"Saved in {note.file}, section {note.section}"))
@@ -331,7 +306,7 @@ class Chat:
         kept = asyncio.run(
             self.client.record_feedback(kind, why or None, turn if session == self.client.session else None)
         )
-        self.screen.line("Recorded." if kept.turn is None else f"Recorded for turn {kept.turn}.", "dim")
+        self._told("Recorded." if kept.turn is None else f"Recorded for turn {kept.turn}.")
         self._keep(f"/{'good' if kind == 'praise' else 'bad'} {why}".strip(), kept.neutralised)
 
     def stop(self, _: str) -> None:
@@ -342,18 +317,16 @@ class Chat:
         width = max(len(command.usage) for command in _COMMANDS.values())
         for command in _COMMANDS.values():
             self.screen.line(f"{command.usage:{width}}  {command.what}")
-        if self.is_for_people:
-            self.screen.line(
-                "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer "
-                "is taken back. Ctrl-D leaves, Alt-Enter begins a new line."
-            )
+        self.screen.line(
+            "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer is taken "
+            "back. Ctrl-D leaves, Alt-Enter begins a new line."
+        )
 
     def quit(self, _: str) -> None:
         self.is_over = True
 
     def _told(self, text: str) -> None:
-        if self.is_for_people:
-            self.screen.line(text, "dim")
+        self.screen.line(text, "dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,17 +359,11 @@ _COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 
-def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:
-    """Chat on standard input and output; return the exit code."""
+def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> None:
+    """Chat on the terminal."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without Unicode
-    is_for_people = sys.stdin.isatty() and sys.stdout.isatty()
-    screen = Screen(sys.stdout, is_styled=is_for_people and takes_styles(sys.stdout))
-
-    def chat(typing: Typing) -> int:
-        return Chat(client, screen, typing, speaker, agent, timeout_seconds, is_for_people, Memory(client)).run()
-
-    if not is_for_people:
-        return chat(Typing(next_line))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # restores the terminal
-    return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))
+    screen = Screen(sys.stdout, is_styled=takes_styles(sys.stdout))
+    typing = open_typing(screen, {name: command.what for name, command in _COMMANDS.items()})
+    Chat(client, screen, typing, speaker, agent, timeout_seconds, Memory(client)).run()
