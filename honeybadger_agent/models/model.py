@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -170,7 +168,7 @@ class ModelSettings:
     """
 
     base_url: str = ""
-    api_key: SecretStr | str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
     timeout_seconds: float = 120
     retries: int = 2
     max_output_tokens: int = 4096
@@ -179,8 +177,7 @@ class ModelSettings:
     @property
     def key(self) -> str:
         """The key, without the line end of a key file."""
-        given = self.api_key if isinstance(self.api_key, str) else self.api_key.get_secret_value()
-        return given.strip()
+        return self.api_key.strip()
 
 
 def checked_url(name: str, base_url: str) -> str:

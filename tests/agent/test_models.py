@@ -4,7 +4,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from pydantic import SecretStr
 
 from honeybadger_agent.models import ModelSettings, open_model
 from honeybadger_agent.models.model import (
@@ -70,10 +69,9 @@ def test_a_key_unfit_for_headers_is_refused_unseen(key: str) -> None:
 
 
 def test_settings_do_not_show_the_key() -> None:
-    for key in (KEY, SecretStr(KEY)):
-        settings = ModelSettings(api_key=key)
-        assert KEY not in repr(settings)
-        assert settings.key == KEY
+    settings = ModelSettings(api_key=KEY)
+    assert KEY not in repr(settings)
+    assert settings.key == KEY
 
 
 async def ask(model: ScriptedModel, *messages: Message) -> tuple[ModelSaid, list[str]]:
