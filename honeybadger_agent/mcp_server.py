@@ -20,7 +20,7 @@ from honeybadger_agent import installed_version, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.mcp_stdio import standard_streams
-from honeybadger_agent.tools import ALIASES, Choice, description_of, kind_of, parsed, schema_of, tool_names
+from honeybadger_agent.tools import Choice, description_of, kind_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 
@@ -160,7 +160,7 @@ def made_server(
 
 def offered(name: str) -> types.Tool:
     """Return a tool as a client sees it, made from the type of its request."""
-    kind = wire.REQUEST_TYPES[ALIASES.get(name, name)]
+    kind = wire.REQUEST_TYPES[name]
     return types.Tool(
         name=name,
         title=name.replace("_", " ").capitalize(),

@@ -14,9 +14,6 @@ from honeybadger_agent.wire import RequestT
 
 Choice = Literal["default", "all"]
 
-# Names that users of other memory servers know.
-ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
-
 _OF_MODELS: Final = ("default", "all", "routers")
 
 
@@ -83,20 +80,18 @@ def tool_names(choice: Choice = "all", allowed: AbstractSet[str] | None = None) 
     if allowed is not None:
         return [name for name in kinds if name in allowed]
     if choice == "all":
-        return [*(name for name, kind in kinds.items() if kind.audience != "routers"), *ALIASES]
+        return [name for name, kind in kinds.items() if kind.audience != "routers"]
     return [name for name, kind in kinds.items() if kind.audience == "default"]
 
 
 def kind_of(tool: str) -> type[wire.Request[Any]] | None:
     """Return the request type that a model means by a tool's name, or None if there is no such tool."""
-    kind = wire.REQUEST_TYPES.get(ALIASES.get(tool, tool))
+    kind = wire.REQUEST_TYPES.get(tool)
     return kind if kind is not None and kind.audience in _OF_MODELS else None
 
 
 def description_of(tool: str) -> str:
-    kind = wire.REQUEST_TYPES[ALIASES.get(tool, tool)]
-    description = inspect.getdoc(kind) or ""
-    return description if tool == kind.type_name else f"The same as {kind.type_name}. {description}"
+    return inspect.getdoc(wire.REQUEST_TYPES[tool]) or ""
 
 
 def schema_of(kind: type[wire.Request[Any]]) -> dict[str, Any]:

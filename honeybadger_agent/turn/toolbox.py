@@ -10,7 +10,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec, one_line
-from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, tool_names
+from honeybadger_agent.tools import description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
@@ -37,7 +37,7 @@ class MemoryTools:
     async def run(self, call: ToolCall, key: str) -> ToolAnswer:
         """Send the call as a request and return its result; a refusal is an answer, too."""
         try:
-            request = parsed(_kind_of(call.name), arguments_of(call))
+            request = parsed(wire.REQUEST_TYPES[call.name], arguments_of(call))
             result = await self._memory.ask(request, f"{self._prefix}.{key}")
         except AgentError as error:
             return ToolAnswer.refused(call, complaint_of(error))
@@ -50,11 +50,11 @@ def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
     """Return the descriptions of the tools a model may use, in the order of the table.
 
     Args:
-        allowed: names of tools; None: all of them but the aliases. Raises ValueError for another name.
+        allowed: names of tools; None: all of them. Raises ValueError for another name.
     """
     if allowed is None:
-        return tuple(_spec(name) for name in tool_names() if name not in ALIASES)
-    known = [*tool_names(allowed=wire.REQUEST_TYPES.keys()), *ALIASES]
+        return tuple(map(_spec, tool_names()))
+    known = tool_names(allowed=wire.REQUEST_TYPES.keys())
     if strange := sorted(set(allowed) - set(known)):
         raise ValueError(f"there is no tool {', '.join(map(repr, strange))}; the tools are {', '.join(known)}")
     return tuple(_spec(name) for name in known if name in allowed)
@@ -62,11 +62,7 @@ def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
 
 @cache
 def _spec(name: str) -> ToolSpec:
-    return ToolSpec(name, description_of(name), schema_of(_kind_of(name)))
-
-
-def _kind_of(name: str) -> type[wire.Request[Any]]:
-    return wire.REQUEST_TYPES[ALIASES.get(name, name)]
+    return ToolSpec(name, description_of(name), schema_of(wire.REQUEST_TYPES[name]))
 
 
 def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:

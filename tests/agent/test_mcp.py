@@ -17,7 +17,7 @@ import pytest
 
 from honeybadger_agent import Client as AgentClient
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.tools import ALIASES, Choice, description_of, tool_names
+from honeybadger_agent.tools import Choice, description_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_host.files.home import make_home
@@ -104,7 +104,7 @@ async def test_every_tool_answers_over_a_real_pipe(asker: RawSender) -> None:
             assert step.says in text(result), step.tool
             assert result.structured_content is not None
             assert {name: result.structured_content[name] for name in step.has} == step.has, step.tool
-            model = wire.REQUEST_TYPES[ALIASES.get(step.tool, step.tool)].result_type
+            model = wire.REQUEST_TYPES[step.tool].result_type
             assert model.model_validate(result.structured_content).model_dump() == result.structured_content
             called.add(step.tool)
     assert called == set(tool_names())
@@ -113,7 +113,7 @@ async def test_every_tool_answers_over_a_real_pipe(asker: RawSender) -> None:
 
 async def test_what_the_host_refuses_comes_back_with_its_code(asker: RawSender) -> None:
     async with beside(asker.home, asker.group) as client:
-        gone = await client.call_tool("memory_get", {"id": "k3v9x2m4q7p1"})
+        gone = await client.call_tool("get_memory", {"id": "k3v9x2m4q7p1"})
         assert code(gone) == "not_found"
         assert gone.meta is not None
         assert gone.meta["honeybadger/error"] == {"code": "not_found", "field": "payload.id"}
@@ -352,7 +352,6 @@ def test_default_tools_are_cheap_and_distinct() -> None:
     assert (len(tool_names("default")), told in PAGE.read_text()) == (12, True)
     assert cost_of(tool_names("default")) == pytest.approx(2_600, rel=0.1)
     assert cost_of(tool_names("all")) <= 5_500
-    assert not set(tool_names("default")) & set(ALIASES)
     assert description_of("update_memory").endswith("Use this when the user asks you to remember something.")
     assert "Use this for what you learn that stays true; what the user asks you to remember goes to" in description_of(
         "save_memory"
@@ -364,11 +363,8 @@ async def test_a_tool_declares_what_it_may_change(home: Path) -> None:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert all(tool.description and tool.title for tool in listed.values())
     assert list(listed) == tool_names()
-    for name in set(listed) - set(ALIASES):
-        assert listed[name].description == inspect.getdoc(wire.REQUEST_TYPES[name])
-    for alias, name in ALIASES.items():
-        assert listed[alias].description == f"The same as {name}. {listed[name].description}"
-        assert listed[alias].annotations == listed[name].annotations
+    for name, tool in listed.items():
+        assert tool.description == inspect.getdoc(wire.REQUEST_TYPES[name])
 
     def hinted(hint: str) -> set[str]:
         return {name for name, tool in listed.items() if getattr(tool.annotations, hint)}

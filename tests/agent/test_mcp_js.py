@@ -30,7 +30,7 @@ def test_a_javascript_client_calls_every_tool(host: HostProcess, home: Path) -> 
     asked: list[dict[str, Any]] = [
         {"do": "listTools"},
         *({"do": "callTool", "with": {"name": step.tool, "arguments": step.arguments}} for step in steps),
-        {"do": "callTool", "with": {"name": "memory_get", "arguments": {"id": known.id}}},
+        {"do": "callTool", "with": {"name": "get_memory", "arguments": {"id": known.id}}},
         {"do": "listResources"},
         {"do": "readResource", "with": {"uri": "honeybadger://memory"}},
         {"do": "readResource", "with": {"uri": "honeybadger://summary"}},
