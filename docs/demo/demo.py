@@ -152,7 +152,7 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         print(f"   recalled: [{one.id}] {one.state}: {one.why}")
     again = client.get_context(QUESTION, budget_tokens=12_000)
 
-    say("9", "a person talks with the group's agent: `honeybadger-agent ask`, on the offline model")
+    say("9", "a person talks with the group's agent: `honeybadger-agent chat`, on the offline model")
     before = memory.read_text()
     answered = talk(home, "main", WISH)
     new_lines = memory.read_text().removeprefix(before).strip().splitlines()
@@ -307,10 +307,10 @@ def host_command(home: Path, *words: str) -> Any:
 
 
 def talk(home: Path, session: str, message: str) -> str:
-    """Say something to the agent and return its answer."""
+    """Say something as `honeybadger-agent chat` between pipes, and return the answer."""
     print(f"   you> {message}", flush=True)
-    command = [sys.executable, "-m", "honeybadger_agent.cli", "ask", message, "--home", str(home), "--session", session]
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    command = [sys.executable, "-m", "honeybadger_agent.cli", "chat", "--home", str(home), "--session", session]
+    run = subprocess.run(command, input=message, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
     print("\n".join(f"   assistant> {line}" for line in run.stdout.splitlines()))
     return run.stdout
 

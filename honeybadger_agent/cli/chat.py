@@ -1,4 +1,7 @@
-"""`honeybadger-agent chat`: talk with an agent of a group on a terminal, and look into its memory."""
+"""`honeybadger-agent chat`: talk with an agent of a group, and look into its memory.
+
+On a terminal it is for people; between pipes it reads one message per line and prints only the answers.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ from honeybadger_agent.cli.chat_answer import (
     answer_to,
     stopped_answer,
 )
-from honeybadger_agent.cli.chat_input import Typing, open_typing
+from honeybadger_agent.cli.chat_input import Typing, next_line, open_typing
 from honeybadger_agent.cli.explaining import done_told, explanation_of, hit_lines
 from honeybadger_agent.cli.following import Heard
-from honeybadger_agent.cli.terminal import Screen, takes_styles
+from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
 from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
@@ -49,11 +52,12 @@ class Chat:
 
     Args:
         speaker: the name shown in the history; None: the sender.
+        is_for_people: on a terminal; else only answers are printed.
         notes: ids of notes that got no reply, so that a repeated note is saved once.
         unanswered: messages whose answer is still to come, or may come after a passing failure, oldest first.
         typed_ahead: lines typed while an answer came.
         answered: session and turn of the newest answer.
-        heard: reads arriving messages; None: nobody is watching.
+        exit_code: of the first failure.
     """
 
     client: Client
@@ -62,27 +66,32 @@ class Chat:
     speaker: str | None
     agent: str | None
     timeout_seconds: float
+    is_for_people: bool
     notes: Memory
     unanswered: dict[str, Message] = field(default_factory=dict)
     typed_ahead: list[str] = field(default_factory=list)
     answered: tuple[str, int | None] = ("", None)
+    exit_code: int = 0
     is_over: bool = False
-    heard: Heard | None = None
+    heard: Heard | None = None  # reads arriving messages; None: nobody is watching
 
     # ------------------------------------------------------------------------------------------------------- its life
 
-    def run(self) -> None:
-        """Talk until the input ends."""
-        self._greet()
-        box = self.client.mailbox.root
-        self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
+    def run(self) -> int:
+        """Talk until the input ends; return the exit code."""
+        if self.is_for_people:
+            self._greet()
+            box = self.client.mailbox.root
+            self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
         try:
             self._talk()
         finally:
-            self.heard.close()
+            if self.heard is not None:
+                self.heard.close()
         for request_id in self.unanswered:
             if self.client.mailbox.is_waiting(request_id, TURNS):
                 self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
+        return self.exit_code
 
     def _talk(self) -> None:
         while not self.is_over:
@@ -93,7 +102,11 @@ class Chat:
             except EOFError:
                 break
             except KeyboardInterrupt:
-                self._told("(Ctrl-D leaves.)")
+                if not self.is_for_people:
+                    raise
+                self.screen.line("(Ctrl-D leaves.)", "dim")
+            except UnicodeDecodeError as error:
+                self._failed(f"standard input is not UTF-8 at byte {error.start} of a line", 2)
 
     def _show_heard(self) -> None:
         if self.heard is not None:
@@ -102,15 +115,15 @@ class Chat:
 
     def _typed(self) -> str:
         self._show_heard()
-        return self.typing.next(f"{self.speaker or 'you'}> ")
+        return self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
 
     def _greet(self) -> None:
-        self._told(f"group {self._group} · session {self.client.session} · /help")
+        self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
         with contextlib.suppress(KeyboardInterrupt):
             try:
                 asyncio.run(self.client.request("ping", {}, timeout_seconds=SOON_SECONDS))
             except ReplyTimeout:
-                self._note(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.")
+                self.screen.line(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.", "warning")
             except AgentError as error:
                 self._complain(error)
 
@@ -125,7 +138,7 @@ class Chat:
             command = _COMMANDS.get("/quit" if name == "/exit" else name)
             if command is None:
                 near = meant(name.removeprefix("/"), (known.removeprefix("/") for known in _COMMANDS))
-                self._failed(f"There is no {name}" + (f"; /{near}?" if near else ": /help lists the commands"))
+                self._failed(f"There is no {name}" + (f"; /{near}?" if near else ": /help lists the commands"), 2)
                 return
             try:
                 command.does(self, rest.strip())
@@ -141,7 +154,7 @@ class Chat:
 
     def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
         """Show the answer to a message and return it; None if there is none now, and the reason was shown."""
-        showing = Showing(self.screen, is_looked_on=True)
+        showing = Showing(self.screen, is_looked_on=self.is_for_people)
         self.unanswered[message.request_id] = message
         try:
             try:
@@ -149,6 +162,8 @@ class Chat:
             except (KeyboardInterrupt, asyncio.CancelledError):
                 showing.end_text()
                 stopped = self._stopped(message)
+                if not self.is_for_people:
+                    raise
                 if stopped is None:
                     return None
                 result = stopped
@@ -174,6 +189,8 @@ class Chat:
         waiting = asyncio.ensure_future(
             answer_to(message, self.client, showing, note, timeout_seconds=seconds, is_new=is_new)
         )
+        if not self.is_for_people:
+            return await waiting
         loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
 
         def read() -> None:
@@ -210,7 +227,10 @@ class Chat:
     # ------------------------------------------------------------------------------------------------ what is said back
 
     def _note(self, text: str) -> None:
-        self.screen.line(text, "warning")
+        if self.is_for_people:
+            self.screen.line(text, "warning")
+        else:
+            complain(text)
 
     def _complain(self, error: AgentError, message: Message | None = None) -> None:
         """Explain an error and its remedy in plain words.
@@ -231,14 +251,19 @@ class Chat:
                 text = f"Refused ({error.code}): {sentence(str(error).replace('payload.', ''))}"
             case _:
                 text = f"{error}"
-        self._failed(text.strip())
+        self._failed(text.strip(), error.exit_code)
 
-    def _failed(self, text: str) -> None:
-        self.screen.line(text, "error")
+    def _failed(self, text: str, exit_code: int) -> None:
+        self.exit_code = self.exit_code or exit_code
+        if self.is_for_people:
+            self.screen.line(text, "error")
+            self.exit_code = 0  # a person has read it
+        else:
+            self._note(text)
 
     def _keep(self, typed: str, neutralised: Mapping[str, int] | None = None) -> None:
         """Keep the typed text for the next chat, unless the host found a credential in it."""
-        if neutralised and "secrets" in neutralised:
+        if not self.is_for_people or (neutralised and "secrets" in neutralised):
             return
         with contextlib.suppress(OSError):
             self.typing.keep(typed)
@@ -247,7 +272,7 @@ class Chat:
 
     def remember(self, text: str) -> None:
         if not text:
-            self._failed("/remember what?")
+            self._failed("/remember what?", 2)
             return
         note = asyncio.run(self.notes.ask(made(wire.UpdateMemory, text)))
         self.screen.line(done_told(note, f"Saved in {note.file}, section {note.section}"))
@@ -306,7 +331,7 @@ class Chat:
         kept = asyncio.run(
             self.client.record_feedback(kind, why or None, turn if session == self.client.session else None)
         )
-        self._told("Recorded." if kept.turn is None else f"Recorded for turn {kept.turn}.")
+        self.screen.line("Recorded." if kept.turn is None else f"Recorded for turn {kept.turn}.", "dim")
         self._keep(f"/{'good' if kind == 'praise' else 'bad'} {why}".strip(), kept.neutralised)
 
     def stop(self, _: str) -> None:
@@ -317,16 +342,18 @@ class Chat:
         width = max(len(command.usage) for command in _COMMANDS.values())
         for command in _COMMANDS.values():
             self.screen.line(f"{command.usage:{width}}  {command.what}")
-        self.screen.line(
-            "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer is taken "
-            "back. Ctrl-D leaves, Alt-Enter begins a new line."
-        )
+        if self.is_for_people:
+            self.screen.line(
+                "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer "
+                "is taken back. Ctrl-D leaves, Alt-Enter begins a new line."
+            )
 
     def quit(self, _: str) -> None:
         self.is_over = True
 
     def _told(self, text: str) -> None:
-        self.screen.line(text, "dim")
+        if self.is_for_people:
+            self.screen.line(text, "dim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,11 +386,17 @@ _COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 
-def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> None:
-    """Chat on the terminal."""
+def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:
+    """Chat on standard input and output; return the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without Unicode
+    is_for_people = sys.stdin.isatty() and sys.stdout.isatty()
+    screen = Screen(sys.stdout, is_styled=is_for_people and takes_styles(sys.stdout))
+
+    def chat(typing: Typing) -> int:
+        return Chat(client, screen, typing, speaker, agent, timeout_seconds, is_for_people, Memory(client)).run()
+
+    if not is_for_people:
+        return chat(Typing(next_line))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # restores the terminal
-    screen = Screen(sys.stdout, is_styled=takes_styles(sys.stdout))
-    typing = open_typing(screen, {name: command.what for name, command in _COMMANDS.items()})
-    Chat(client, screen, typing, speaker, agent, timeout_seconds, Memory(client)).run()
+    return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))

@@ -1,9 +1,10 @@
-"""Input of a chat: prompt_toolkit, or `input` if that is not installed."""
+"""Input of a chat: prompt_toolkit on a terminal, `input` if that is not installed, or a pipe."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class Typing:
 
     Args:
         next: returns the typed text after a prompt, perhaps many lines. Raises EOFError at the end; KeyboardInterrupt:
-            it was discarded.
+            it was discarded; UnicodeDecodeError: it is not UTF-8.
         keep: keeps the typed text in the history of the next chat. Raises OSError.
         aside: shows something above the line being typed, if possible; any thread.
     """
@@ -111,3 +112,11 @@ def _key_bindings() -> KeyBindings:
         event.current_buffer.insert_text("\n")
 
     return keys
+
+
+def next_line(_: str) -> str:
+    """Return the next line of standard input without its end: a message or a command. Raises as `Typing.next`."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        raise EOFError
+    return line.decode().rstrip("\r\n")

@@ -188,15 +188,13 @@ def _answer(options: Mapping[str, Any]) -> None:
         raise
 
 
-def _chat(options: Mapping[str, Any]) -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("chat needs a terminal; `ask` is for scripts, and `ask -` reads standard input")
+def _chat(options: Mapping[str, Any]) -> int:
     from honeybadger_agent.cli.chat import talk  # with asyncio, which only this command needs
 
     place = _place(options)
     if new_group := _new_group(place, changes=True):
         complain(new_group)
-    talk(
+    return talk(
         Client(**place),
         speaker=options["as"],
         agent=options["agent"],

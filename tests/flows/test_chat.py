@@ -1,8 +1,9 @@
-"""`honeybadger-agent chat`, as people use it."""
+"""`honeybadger-agent chat`: on a terminal as people use it, and between pipes."""
 
 import contextlib
 import json
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -293,6 +294,36 @@ def test_without_the_extra_chat_works_and_names_it(host: HostProcess, home: Path
     assert said(home) == ["remember"]
 
 
-def test_without_a_terminal_chat_names_the_command_for_scripts(home: Path) -> None:
-    run = run_agent("chat", home=home, stdin=b"good morning\n")
-    assert (run.returncode, "`ask` is for scripts" in run.stderr) == (2, True)
+def piped(home: Path, stdin: bytes, *arguments: str, source: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a chat between files, where prompt_toolkit is not installed."""
+    without = ("--source", f"import sys; sys.modules['prompt_toolkit'] = None\n{source}")
+    return run_agent(*without, "chat", *arguments, home=home, stdin=stdin)
+
+
+def complaints(run: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines on stderr, without those that a busy machine may be the cause of."""
+    passing = ("honeybadger-agent: No host answers.", "honeybadger-agent: The host is back.")
+    return [line for line in run.stderr.splitlines() if not line.startswith(passing)]
+
+
+def test_in_a_pipe_each_line_is_a_message(host: HostProcess, home: Path) -> None:
+    run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
+    assert (run.returncode, complaints(run)) == (0, [])
+    lines = run.stdout.splitlines()
+    noted = ["Noted, *tea*.", "", "- one", "- **two**"]
+    assert lines[:6] == ["Hello to you.", *noted, "Saved in MEMORY.md, section Notes"]
+    assert lines[-1] == "Hello to you."
+    assert "- and milk" in lines
+    assert said(home, "s") == ["good morning", "Remember tea", "bye"]
+    assert not list(home.rglob("chat_history"))
+
+
+def test_in_a_pipe_failures_go_to_stderr(make_host: HostFactory, home: Path) -> None:
+    make_host(script(home, {"when": "good", "answers": [{"text": "Good."}]})).start()
+    run = piped(home, b"bad\n\xff\n/nothing\ngood\n")
+    assert (run.returncode, run.stdout) == (1, "Good.\n")
+    errors = complaints(run)
+    assert len(errors) == 3
+    assert errors[0].startswith("honeybadger-agent: No answer: ")
+    assert "not UTF-8" in errors[1]
+    assert "There is no /nothing" in errors[2]
