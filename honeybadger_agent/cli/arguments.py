@@ -140,7 +140,7 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
                 _argument("query", "QUERY", "words, or a question; without it the newest", nargs="?"),
                 _argument("--category", "NAME", "only entries of this category or below it"),
                 _argument("--tag", "NAME", "only entries with this tag; may be repeated", action="append", dest="tags"),
-                _argument("--since", "WHEN", "a date or a time, as 2026-11-21"),
+                _argument("--since", "WHEN", "a date or a time, as 2026-11-21, or yesterday"),
                 _argument("--until", "WHEN", "a date takes the whole day in"),
                 _choice("--scope", "where to look (all)", "all", "entries", "turns", "notes"),
                 _argument("--limit", "COUNT", "most hits (8)", type=int),

@@ -15,8 +15,8 @@ SearchScope = Literal["all", "entries", "turns", "notes"]
 Day = Annotated[
     str,
     shaped(
-        r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?",
-        "a date or a time, as 2026-11-21 or 2026-11-21T06:00:00Z",
+        r"today|yesterday|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?",
+        "a date or a time, as 2026-11-21 or 2026-11-21T06:00:00Z, `today` or `yesterday`",
     ),
 ]
 
@@ -77,7 +77,7 @@ class SearchMemory(Request[SearchResult], audience="default"):
         default=None, description="Only entries of this category and below: `a` matches `a` and `a/b`, not `ab`."
     )
     tags: Tags | None = Field(default=None, description="Only entries with all of these tags.")
-    since: Day | None = Field(default=None, description="Date or time, RFC 3339; UTC without a zone.")
+    since: Day | None = Field(default=None, description="Date or time, RFC 3339, or `yesterday`; UTC without a zone.")
     until: Day | None = Field(default=None, description="Like `since`; a date includes the whole day.")
     limit: Annotated[int, Field(ge=1, le=100)] | None = Field(
         default=None, description="Maximum number of hits; default 8."

@@ -103,7 +103,7 @@ def search(
     query: Annotated[str | None, typer.Argument(help="Words or a question; without one the newest are listed.")] = None,
     category: Annotated[str | None, typer.Option(help="Only entries of this category or below it.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only entries with this tag; may be repeated.")] = None,
-    since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21.")] = None,
+    since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21, or `yesterday`.")] = None,
     until: Annotated[str | None, typer.Option(help="Likewise; a date includes its whole day.")] = None,
     scope: Annotated[str, typer.Option(help="entries, turns, notes or all.")] = "all",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="How many at most.")] = 8,

@@ -277,7 +277,7 @@ class ContextRecall:
                 state: State = "in_view" if id_ in asked.said else "new"
                 recollection = _recollection(one, state, turn, hit, answered, replayed.get(id_))
                 if (who := self._edited(one)) is not None:
-                    recollection = replace(recollection, author=who.author, at=parse_time(f"{who.at}Z").timestamp())
+                    recollection = replace(recollection, author=who.author, at=parse_time(who.at).timestamp())
                 made[id_] = shortened(recollection, self.settings.budget_tokens)
 
         by_number = {hit.number: hit for hit in best}

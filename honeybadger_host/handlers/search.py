@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,13 +21,14 @@ from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
 from honeybadger_host.search.sources import archive_of
-from honeybadger_host.text.time_stamps import parse_time, time_stamp
+from honeybadger_host.text.time_stamps import parse_time, read_moment, time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.ranking import Hit
 
 _MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
+_LAST_OF_A_DAY: Final = 86_400 - 1e-6  # seconds
 MAX_TEXT_LENGTH: Final = 2000  # characters of a hit's text
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "all": KINDS,
@@ -48,7 +49,8 @@ def search_memory(
         files: say who edited which notes.
     """
     payload = asked.payload
-    since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
+    since = moment(payload.since, "since", now)
+    until = moment(payload.until, "until", now, is_end=True)
     if since is not None and until is not None and since > until:
         why = f"payload.until {payload.until} is before since {payload.since}: nothing can be found, exchange them"
         raise Refusal("invalid", why, field="payload.until")
@@ -104,7 +106,7 @@ def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[
     def edited_one(one: Found) -> Found:
         if one.kind == "note":
             who = notes[one.file].get((one.author, one.text))
-            return one if who is None else one._replace(author=who.author, at=moment(f"{who.at}Z", "at"))
+            return one if who is None else one._replace(author=who.author, at=parse_time(who.at).timestamp())
         author, at = edited.get(one.file, (one.author, 0)) if one.kind == "entry" else (one.author, 0)
         return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
 
@@ -139,20 +141,16 @@ def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Fou
     return list(folded.values())
 
 
-def moment(text: str | None, member: str, *, is_end: bool = False) -> float | None:
+def moment(text: str | None, member: str, now: datetime, *, is_end: bool = False) -> float | None:
     """Return seconds since the epoch; for a date its first moment, or as an end its last. Raises Refusal."""
     if text is None:
         return None
     try:
-        at = parse_time(text)
-        if is_end and len(text) == len("2026-11-21"):
-            at += timedelta(days=1) - timedelta.resolution
-    except (ValueError, OverflowError):
+        at = read_moment(text, now) / 1000
+    except ValueError as error:
         field = f"payload.{member}"
-        raise Refusal(
-            "invalid", f"{field} is not an existing date: write 2026-11-21, or 2026-11-21T09:30Z", field=field
-        ) from None
-    return at.timestamp()
+        raise Refusal("invalid", f"{field}: {error}", field=field) from None
+    return at + _LAST_OF_A_DAY if is_end and ":" not in text else at
 
 
 def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:

@@ -149,7 +149,7 @@ REFUSED: dict[str, list[Row]] = {
         ({"where": {f"content.{n}": 1 for n in range(17)}}, "too_large", "payload.where", "17 items, the limit is 16"),
     ],
     "search_memory": [
-        ({"query": "tea", "since": "2026-02-30"}, "invalid", "payload.since", "not an existing date"),
+        ({"query": "tea", "since": "2026-02-30"}, "invalid", "payload.since", "'2026-02-30' is not a time"),
         (LATER | {"until": "2026-05-01"}, "invalid", "payload.until", "until 2026-05-01 is before since 2026-05-02"),
     ],
     "archive_memory": [

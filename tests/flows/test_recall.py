@@ -213,7 +213,7 @@ def test_an_operators_wrong_question_has_its_exit_code(home: Path) -> None:
         )
         assert run_cli(command, "../etc", home=home).returncode == 2
     assert not (home / "data/ipc/nobody").exists()
-    for wrong in (("search", "main", "x", "--since", "yesterday"), ("context", "main", "--session", "a b")):
+    for wrong in (("search", "main", "x", "--since", "someday"), ("context", "main", "--session", "a b")):
         assert run_cli(*wrong, home=home).returncode == 2
     assert "global" in run_cli("search", "global", "x", home=home).stderr
 

@@ -52,15 +52,16 @@ def test_without_a_query_the_newest_are_listed(room: Room) -> None:
 
 
 def test_a_date_as_an_end_includes_its_day() -> None:
-    day = datetime(2026, 5, 4, tzinfo=UTC).timestamp()
-    assert moment("2026-05-04", "since") == day
-    assert moment("2026-05-04", "until", is_end=True) == pytest.approx(day + 86_400 - 1e-6, abs=1e-7)
-    assert moment("2026-05-04T10:00:00+02:00", "until", is_end=True) == day + 8 * 3600
-    assert moment("2026-05-04T10:00", "since") == day + 10 * 3600
-    assert moment(None, "since") is None
+    day, now = datetime(2026, 5, 4, tzinfo=UTC).timestamp(), datetime(2026, 5, 5, 9, tzinfo=UTC)
+    for date in ("2026-05-04", "yesterday"):
+        assert moment(date, "since", now) == day
+        assert moment(date, "until", now, is_end=True) == pytest.approx(day + 86_400 - 1e-6, abs=1e-7)
+    assert moment("2026-05-04T10:00:00+02:00", "until", now, is_end=True) == day + 8 * 3600
+    assert moment("2026-05-04T10:00", "since", now) == day + 10 * 3600
+    assert moment(None, "since", now) is None
     for wrong in ("2026-02-30", "2026-05-04T25:00"):
-        with pytest.raises(Refusal, match="not an existing date"):
-            moment(wrong, "since")
+        with pytest.raises(Refusal, match="is not a time"):
+            moment(wrong, "since", now)
 
 
 def test_eight_entries_are_recalled_and_others_are_near_misses(room: Room) -> None:
