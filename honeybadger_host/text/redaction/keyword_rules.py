@@ -65,7 +65,7 @@ _STANDS_FOR: Final = re.compile(
     re.IGNORECASE,
 )
 
-# Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code.
+# Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code, a rule.
 _NAMES_A_THING: Final = re.compile(
     rf"\d+(?:st|nd|rd|th|fa|[kmg]i?b)|\d+\+?{_UNIT.pattern}\w*(?:-\w+)*|\d+-[a-z]+(?:-[a-z]+)*"  # 2nd, 8chars, 30-day
     r"|(?:sha-?\d+|md\d|aes-?\d+|rsa-?\d+|base-?\d+|utf-?\d+|argon2\w*|pbkdf2|bcrypt\d*|oauth2?|x509|s3|k8s|ipv\d|ed25519"
@@ -75,7 +75,8 @@ _NAMES_A_THING: Final = re.compile(
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}"  # an address
     r"|(?:~|\.{1,2})?/\S+|[a-z][a-z0-9+.-]*://\S*|\S+\.(?:txt|md|toml|json|ya?ml|env|py|js|ts|go|rs|kdbx|gpg|asc|pem|ini|cfg)"
     r"|[a-z_][\w.]*[(\[{].*|[a-z_]\w*(?:\.[a-z_]\w*)+|[a-z]+\d*(?:_[a-z0-9]+)*_(?:pass\w*|pwd|pw|secret|token|key|env|arg)\d*"
-    r"|&#?\w+;.*",
+    r"|&#?\w+;.*"
+    r"|(?:required|nullable|string|confirmed|[a-z_]{3,}:\d{1,3}(?:,\d{1,3})?)(?:\|.*)?",  # a rule for a form: `min:8`
     re.IGNORECASE,
 )
 
@@ -143,7 +144,14 @@ def _phrase_span(match: Match) -> Span | None:
     return match.span("secret") if _is_phrase(match["secret"]) else None
 
 
+# A PIN is set to a number; a version, or a pin on a time line, is only pinned to one.
+_SETS_PIN: Final = re.compile(r"\b(?:change|set|reset|update)", re.IGNORECASE)
+
+
 def _pin_span(match: Match) -> Span | None:
+    before = match.string[max(0, match.start() - 40) : match.start()]
+    if match["link"].lower() == "to" and not _SETS_PIN.search(before):
+        return None
     is_postal = "code" in match[0].lower() and len(match["secret"]) == 6  # India calls its postal codes PIN
     return None if is_postal or _UNIT.match(match.string, match.end()) else match.span("secret")
 
