@@ -19,13 +19,11 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.injection_ledger import Injection, InjectionLedger
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
-from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
+from honeybadger_host.search.lookups import Found, earned, name_of, note_as_edited
 from honeybadger_host.settings import Recall
 from honeybadger_host.text.neutralise import estimate_tokens
-from honeybadger_host.text.time_stamps import parse_time
 from honeybadger_host.text.turn import VIA, Turn
 
 if TYPE_CHECKING:
@@ -169,11 +167,9 @@ class ContextRecall:
             message, current = last.content, last.number
         if message is None:
             return Recalled(why_none="there is no message to recall for")
-        seen = self.ledger.in_view(group, session, oldest=turns[0].number if turns else current, current=current)
-        if seen:
-            shown = format_history(turns, self.history_budget_tokens).turns
-            oldest = shown[0].number if shown else current
-            seen = {id_: (turn, doc) for id_, (turn, doc) in seen.items() if turn >= oldest}
+        shown = format_history(turns, self.history_budget_tokens).turns
+        oldest = shown[0].number if shown else current
+        seen = self.ledger.in_view(group, session, oldest=oldest, current=current)
         asked = _Asked(
             group,
             session,
@@ -263,7 +259,8 @@ class ContextRecall:
         authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
         most = {"all": len(hits), "few": _FEW, "nothing": 0}[reach_of(asked.message, hits, speakers)]
-        found = self._found(hits, most, asked)
+        shown = lookups.show([hit.number for hit in hits]) if most else {}
+        found = {number: one for number, one in shown.items() if _is_new(one, asked)}
         best = [hit for hit in hits if hit.number in found][:most]
         questions = self._questions([found[hit.number] for hit in best])
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
@@ -275,9 +272,8 @@ class ContextRecall:
             if (id_ := name_of(one)) not in made:
                 turn, _ = asked.said.get(id_, (asked.current, 0))
                 state: State = "in_view" if id_ in asked.said else "new"
-                recollection = _recollection(one, state, turn, hit, answered, replayed.get(id_))
-                if (who := self._edited(one)) is not None:
-                    recollection = replace(recollection, author=who.author, at=parse_time(who.at).timestamp())
+                edited = note_as_edited(self.files, one)
+                recollection = _recollection(edited, state, turn, hit, answered, replayed.get(id_))
                 made[id_] = shortened(recollection, self.settings.budget_tokens)
 
         by_number = {hit.number: hit for hit in best}
@@ -289,22 +285,6 @@ class ContextRecall:
             if number in earlier and name_of(earlier[number]) == id_:
                 add(earlier[number])
         return list(made.values())
-
-    def _found(self, hits: Sequence[Hit], most: int, asked: _Asked) -> dict[int, Found]:
-        """Return number -> document, for at least the first `most` hits that are neither the message nor its turn."""
-        found: dict[int, Found] = {}
-        for start in range(0, len(hits), max(1, most)):
-            if len(found) >= most:
-                break
-            shown = self.index.lookups.show([hit.number for hit in hits[start : start + most]])
-            found |= {number: one for number, one in shown.items() if _is_new(one, asked)}
-        return found
-
-    def _edited(self, found: Found) -> EditedBy | None:
-        """Return the person who edited a note last."""
-        if found.kind != "note":
-            return None
-        return edited_notes(self.files, found.file).get((found.author, found.text))
 
     def _questions(self, answers: Sequence[Found]) -> dict[int, Found]:
         """Return number of a turn -> the turn before it, if that is short and has another speaker."""

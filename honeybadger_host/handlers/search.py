@@ -19,16 +19,15 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
-from honeybadger_host.search.lookups import Found, earned, edited_notes, name_of
+from honeybadger_host.search.lookups import Found, earned, name_of, note_as_edited
 from honeybadger_host.search.sources import archive_of
-from honeybadger_host.text.time_stamps import parse_time, read_moment, time_stamp
+from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.ranking import Hit
 
 _MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
-_LAST_OF_A_DAY: Final = 86_400 - 1e-6  # seconds
 MAX_TEXT_LENGTH: Final = 2000  # characters of a hit's text
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "all": KINDS,
@@ -100,17 +99,12 @@ def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[
     """Return number -> document; one that a person edited later has that person as its author, and the edit's time."""
     entries = {one.file for one in found if one.kind == "entry"}
     edited = edits_of_entries(journal, entries) if entries else {}
-    files_of_notes = {one.file for one in found if one.kind == "note"}
-    notes = {file: edited_notes(files, file) for file in files_of_notes}
-
-    def edited_one(one: Found) -> Found:
-        if one.kind == "note":
-            who = notes[one.file].get((one.author, one.text))
-            return one if who is None else one._replace(author=who.author, at=parse_time(who.at).timestamp())
-        author, at = edited.get(one.file, (one.author, 0)) if one.kind == "entry" else (one.author, 0)
-        return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
-
-    return {one.number: edited_one(one) for one in found}
+    shown: dict[int, Found] = {}
+    for one in found:
+        author, at = edited.get(one.file, (one.author, 0))
+        is_later = one.kind == "entry" and at / 1000 > (one.at or 0.0)
+        shown[one.number] = one._replace(author=author, at=at / 1000) if is_later else note_as_edited(files, one)
+    return shown
 
 
 def edits_of_entries(journal: Path, files: Collection[str]) -> Mapping[str, tuple[str, int]]:
@@ -150,7 +144,7 @@ def moment(text: str | None, member: str, now: datetime, *, is_end: bool = False
     except ValueError as error:
         field = f"payload.{member}"
         raise Refusal("invalid", f"{field}: {error}", field=field) from None
-    return at + _LAST_OF_A_DAY if is_end and ":" not in text else at
+    return at + 86_400 - 1e-6 if is_end and ":" not in text else at
 
 
 def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:

@@ -113,8 +113,14 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
         elif names_somebody:
             keep = kinds[rows] != TURN
             rows, counts = rows[keep], counts[keep]
-        rarity = _rarity(term, common, many, frequency)
-        if frequency:
+        rarity = idf_of(many, frequency)
+        if common.isdisjoint(term.forms):
+            rarity = max(rarity, MIN_SUBJECT_RARITY * idf_of(many, 1))  # it may be the subject of the whole group
+        elif not frequency:
+            rarity = MIN_SUBJECT_RARITY / 2 * idf_of(many, 1)  # it says little about the question
+        if term.is_guess:
+            rarity *= _GUESS
+        if len(rows):
             asked.append(AskedTerm(term, rows, counts, idf_of(len(corpus), frequency), rarity))
         else:
             missing += rarity
@@ -123,23 +129,6 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
 
 def idf_of(documents: int, frequency: int) -> float:
     return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
-
-
-def _rarity(term: QueryTerm, common: frozenset[str], many: int, frequency: int) -> float:
-    """Return how rare a term is, for the floor; for a term that may be a subject, at least half of the maximum.
-
-    A common word that the group does not have says little about the question; a guess may be wrong.
-
-    Args:
-        common: see `common_terms`.
-        many: how many documents rarity is computed for.
-        frequency: how many documents have the term.
-    """
-    most = idf_of(many, 1)
-    share = _GUESS if term.is_guess else 1.0
-    if common.isdisjoint(term.forms):
-        return share * max(idf_of(many, frequency), MIN_SUBJECT_RARITY * most)
-    return share * (idf_of(many, frequency) if frequency else MIN_SUBJECT_RARITY / 2 * most)
 
 
 def _found(postings: Sequence[Packed], alive: Mask | None) -> tuple[Rows, Floats, int]:

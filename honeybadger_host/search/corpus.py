@@ -107,10 +107,6 @@ class Laid(NamedTuple):
     average: float
 
 
-NO_LAYOUT: Final = Layout(np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
-NO_TURNS: Final = Laid(NO_LAYOUT, np.zeros(0, np.intp), np.zeros(0, np.int32), 0.0)
-
-
 class Corpus:
     """The documents of one group.
 

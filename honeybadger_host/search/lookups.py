@@ -14,13 +14,13 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.memory.markdown.notes import EditedBy
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import as_found, known_by
 from honeybadger_host.search.sources import source_of
 from honeybadger_host.text.labels import folded
+from honeybadger_host.text.time_stamps import parse_time
 
 if TYPE_CHECKING:
     from honeybadger_host.search.ranking import Hit
@@ -257,9 +257,11 @@ def earned(hit: Hit) -> dict[str, Any]:
     return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
-def edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], EditedBy]:
-    """Return author and text of a note, as search finds it -> the person who edited it, and when."""
-    with suppress(FileProblem):
-        if (text := files.read(file)) is not None:
-            return text.edited_as(as_found)
-    return {}
+def note_as_edited(files: GroupFiles, found: Found) -> Found:
+    """Return a document; a note that a person edited later has that person as its author, and the edit's time."""
+    text = None
+    if found.kind == "note":
+        with suppress(FileProblem):
+            text = files.read(found.file)
+    who = None if text is None else text.edited_as(as_found).get((found.author, found.text))
+    return found if who is None else found._replace(author=who.author, at=parse_time(who.at).timestamp())

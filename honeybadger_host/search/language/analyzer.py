@@ -21,7 +21,6 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.search.language.dates import without_days
 from honeybadger_host.text.labels import folded
 
 
@@ -82,12 +81,6 @@ _ELISION: Final = re.compile(
 _CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself)\b", re.IGNORECASE)
-# They say that something is asked, or that somebody said something, not what. English and German.
-_ASKING: Final = re.compile(
-    r"\b(?:(?:tell|remind|show) (?:me|us)|do you (?:remember|know)|(?:sage?|erzähle?|zeige?) (?:mir|uns)|weißt du"
-    r"|say|says|said|told|mention|mentioned|sagt|gesagt|sagte|erzählt)\b",
-    re.IGNORECASE,
-)
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
 MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
@@ -220,7 +213,6 @@ def analyse_query(text: str) -> Query:
     """Return a question's terms; stop words are left out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
     language = _language(normal)
-    normal = _ASKING.sub(" ", without_days(normal))
     stop = _ASKED_IN[language]
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []

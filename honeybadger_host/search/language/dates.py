@@ -38,17 +38,6 @@ _PATTERN: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
-_DAY: Final = re.compile(
-    rf"\b\d\d?(?:st|nd|rd|th|\.)?(?=[ ](?:of[ ])?(?:{_MONTH})\b)"
-    rf"|\b(?P<month>(?:{_MONTH})[ ])(?:the[ ])?\d\d?(?:st|nd|rd|th)?\b(?!:)",
-    re.IGNORECASE,
-)
-
-
-def without_days(text: str) -> str:
-    """Return a question without the days of its dates: "18 November" does not ask for "18 Uhr"."""
-    return _DAY.sub(lambda match: match["month"] or "", text)
-
 
 def dates_said(text: str, now: datetime | None, years: Sequence[int] = ()) -> list[Span]:
     """Return the dates in a question, in order of appearance.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.search.language.analyzer import QUESTION_MARK, analyse_query, document_terms, length_in_words
-from honeybadger_host.search.language.dates import dates_said, without_days
+from honeybadger_host.search.language.dates import dates_said
 
 
 def asked(question: str) -> set[str]:
@@ -151,20 +151,6 @@ def said(question: str) -> list[tuple[str, str]]:
 )
 def test_a_date_is_understood(question: str, stretch: list[tuple[str, str]]) -> None:
     assert said(question) == stretch
-
-
-@pytest.mark.parametrize(
-    ("question", "left"),
-    [
-        ("our plan for 18 November", "our plan for  November"),
-        ("was ist am 18. November?", "was ist am  November?"),
-        ("the 7th of May, or June 3rd?", "the  of May, or June ?"),
-        ("at 18 Uhr in November 2025", "at 18 Uhr in November 2025"),
-        ("on May 7:30 is best", "on May 7:30 is best"),
-    ],
-)
-def test_the_day_of_a_date_is_no_word(question: str, left: str) -> None:
-    assert without_days(question) == left
 
 
 @given(st.text(max_size=80))
