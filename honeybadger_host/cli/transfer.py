@@ -179,7 +179,6 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="What `backup` made.")],
     home: GivenHome = None,
-    force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Restore a home from a backup after checking all of it. Exit code 1: the doctor finds a problem."""
@@ -188,13 +187,12 @@ def restore(
 
     folder = (home or environment_home() or Path()).absolute()  # not a home that was found: the command replaces it
     with patience(f"restoring {folder}"):
-        manifest, files, aside = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
+        manifest, files = restore_(file.absolute(), folder)
     with patience(f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
-    told = {"home": str(folder), "files": files, "made_at": manifest.made_at, "aside": aside and str(aside)}
+    told: dict[str, Any] = {"home": str(folder), "files": files, "made_at": manifest.made_at}
     told["problems"] = [finding.message for finding in problems]
-    lines = [] if aside is None else [f"what was there is in {aside}"]
-    lines.append(f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}")
+    lines = [f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}"]
     if not problems:
         lines.append(f"next: honeybadger-host run --home {quote(str(folder))}")
     tell(told, [*lines, *(f"problem   {one.check}: {one.message}" for one in problems)], as_json=as_json)

@@ -14,14 +14,13 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
 from honeybadger_host.errors import HomeError, HostError, NotFound, WorldFailed
-from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, HomeLock, holder_bytes
+from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, holder_bytes
 from honeybadger_host.files.safe_files import (
     FILE_MODE,
     make_folders,
@@ -111,19 +110,6 @@ class Manifest(BaseModel):
     home: Place
 
 
-class Restored(NamedTuple):
-    """The report of a restore.
-
-    Args:
-        files: how many were restored.
-        aside: the folder that the home's earlier files were moved to; None: there were none.
-    """
-
-    manifest: Manifest
-    files: int
-    aside: Path | None
-
-
 def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo]]:
     """Unpack a backup into an empty folder; return its manifest and the other members. Raises HostError, OSError."""
     try:
@@ -208,50 +194,45 @@ def _is_of_home(name: str) -> bool:
     return name == MANIFEST or (is_inside and (name not in NOT_COPIED or name == JOURNAL_FILE))
 
 
-def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
-    """Make a home from a backup after checking every byte of it. The journal keeps its identity.
+def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
+    """Make a home from a backup after checking every byte of it; return the manifest and the number of its files.
+
+    The journal keeps its identity.
 
     Args:
         home: made if missing; must not have files of a home.
-        is_forced: move existing files into a folder next to them.
     Raises:
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
-        HomeLocked: the home is served; nothing was changed.
         HostError: the archive is damaged or is not a backup, or the disk is full; nothing was changed.
     """
     if not archive.exists():
         raise NotFound(f"there is no {archive}")
     taken = [part for part in PARTS if _holds_files(home / part)]
-    if taken and not is_forced:
-        raise HomeError(
-            f"{home} has {', '.join(taken)}: restore into another home, or say --force to have that moved aside"
-        )
-    aside = home / f"before-restore-{now:%Y%m%dT%H%M%SZ}"
-    with contextlib.ExitStack() as stack:
-        try:
-            is_new = not home.exists()
-            if is_new:
-                home.mkdir(parents=True)
-                stack.callback(_remove_if_empty, home)
-            if taken and (home / "data").is_dir():
-                stack.callback(HomeLock(home).release)
-            scratch = tempfile.TemporaryDirectory(prefix=".restore-", dir=home, ignore_cleanup_errors=True)
-            staging = Path(stack.enter_context(scratch))
+    if taken:
+        raise HomeError(f"{home} has {', '.join(taken)}: restore into another home, or move that away first")
+    is_new = not home.exists()
+    try:
+        make_folders(home)
+        with tempfile.TemporaryDirectory(prefix=".restore-", dir=home, ignore_cleanup_errors=True) as scratch:
+            staging = Path(scratch)
             manifest, members = open_backup(archive, staging)
             if is_new:
                 _give(home, manifest.home.uid, manifest.home.gid, manifest.home.mode)
             _finish(manifest, members, staging, home.stat())
-            _exchange(home, staging, aside)
-            sync_folder(home)
-        except OSError as error:
-            raise HostError(
-                f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
-            ) from None
-    if not taken:
-        shutil.rmtree(aside)  # it has empty folders at most
-    files = sum(member.isreg() for member in members)
-    return Restored(manifest, files, aside if taken else None)
+            for part in os.listdir(staging):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(home / part)  # it has empty folders at most
+                os.rename(staging / part, home / part)
+        sync_folder(home)
+    except OSError as error:
+        raise HostError(
+            f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
+        ) from None
+    finally:
+        if is_new and not os.listdir(home):
+            os.rmdir(home)
+    return manifest, sum(member.isreg() for member in members)
 
 
 def _finish(manifest: Manifest, members: Sequence[tarfile.TarInfo], staging: Path, home: os.stat_result) -> None:
@@ -279,32 +260,8 @@ def _give(path: Path, uid: int, gid: int, mode: int) -> None:
     path.chmod(mode & 0o777)
 
 
-def _exchange(home: Path, staging: Path, aside: Path) -> None:
-    """Move the old parts aside and the new ones into their place; an error undoes all moves. Raises OSError."""
-    with contextlib.ExitStack() as undo:
-
-        def move(source: Path, target: Path) -> None:
-            os.rename(source, target)
-            undo.callback(os.rename, target, source)
-
-        aside.mkdir(mode=0o700)
-        undo.callback(aside.rmdir)
-        for part in PARTS:
-            if os.path.lexists(home / part):
-                move(home / part, aside / part)
-        for part in PARTS:
-            if (staging / part).exists():
-                move(staging / part, home / part)
-        undo.pop_all()
-
-
 def _holds_files(path: Path) -> bool:
     """Return whether a path is or has anything other than empty folders."""
     if not path.is_dir() or path.is_symlink():
         return os.path.lexists(path)
     return any(not found.is_dir() or found.is_symlink() for found in path.rglob("*"))
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)

@@ -26,7 +26,6 @@ from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
-_BEFORE_RESTORE: Final = "before-restore-"
 _GIT: Final = "/.git/"
 _OURS: Final = ("groups", "data", "config")
 
@@ -86,8 +85,8 @@ def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue
 
 
 def backups_in(home: Path) -> list[str]:
-    """Return the archives, git repositories, older copies and links below a home, which are not searched."""
-    found = {f"{name}/" for name in os.listdir(home) if name.startswith(_BEFORE_RESTORE)}
+    """Return the archives, git repositories and links below a home, which are not searched."""
+    found: set[str] = set()
     for file in _every_path(home):
         before, git, _ = f"/{file}".partition(_GIT)
         if git:

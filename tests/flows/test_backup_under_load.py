@@ -8,10 +8,10 @@ import pytest
 
 from honeybadger_host.journal.opening import read_position
 from honeybadger_host.ops.archive import open_backup
-from tests.commands import cli_error, cli_text
+from tests.commands import cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import BOXES, Story, producing
-from tests.hosting import HostProcess, RawSender, wait_for
+from tests.hosting import RawSender, wait_for
 
 
 @pytest.mark.timeout(300)
@@ -74,9 +74,3 @@ def test_a_backup_has_the_requests_nobody_has_served_yet(
     make_host(home=copy.home).start()
     assert copy.reply("waits-1")["ok"] is True
     assert copy.memory_text().count("- dropped before the backup\n") == 1
-
-
-def test_a_home_that_is_served_is_not_restored_over(host: HostProcess, home: Path, tmp_path: Path) -> None:
-    cli_text("backup", tmp_path / "b.tar.gz", home=home)
-    assert "is served by" in cli_error("restore", tmp_path / "b.tar.gz", "--force", home=home, code=5)
-    assert sorted(os.listdir(home)) == ["config", "data", "groups"]
