@@ -114,13 +114,16 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        passes, now_what = may_clear(error), ""
-        if not isinstance(error, HostError | BadName):
-            if not passes:
-                raise
+        passes, now_what, code = may_clear(error), "", 1
+        if isinstance(error, HostError):
+            code = error.exit_code
+        elif isinstance(error, BadName):
+            code = 2
+        elif passes or (isinstance(error, OSError) and error.filename is not None):
             now_what = "; see `honeybadger-host doctor`, then the same command again"
+        else:
+            raise
         print(f"honeybadger-host: {error}{now_what}", file=sys.stderr)
-        code = error.exit_code if isinstance(error, HostError) else 2
         raise SystemExit(StorageFailed.exit_code if passes else code) from None
 
 

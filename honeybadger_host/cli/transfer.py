@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from honeybadger_agent.cli.terminal import patience
-from honeybadger_agent.mailbox import checked_name
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.asking import asked_of, check_group
 from honeybadger_host.cli.options import (
     AsJson,
     GivenHome,
@@ -51,7 +50,7 @@ def export(
     from honeybadger_host.transfer.exporting import export_group
     from honeybadger_host.transfer.markdown_export import export_markdown
 
-    checked_name("group", group)
+    check_group(home, group)
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
     if target.suffix in (".zip", ".tar", ".7z", ".xz", ".bz2"):
         raise typer.BadParameter(f"{target.name} is neither a folder nor a .tar.gz", param_hint="--to")
@@ -151,7 +150,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
     counts = {kind: done.added[kind] for kind in ("turns", "entries")}
     told = {"format": name, "group": group, **counts, "known": done.known}
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
-    told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
+    told |= {"skipped": skipped, "dry_run": dry_run}
     return told, [f"{group}: {'would take in ' if dry_run else ''}{done} from {name}; {done.known} were there"]
 
 

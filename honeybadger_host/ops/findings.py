@@ -36,39 +36,27 @@ class Finding:
     now_what: str = ""
 
 
-def ok(check: str, message: str) -> Finding:
-    return Finding(check, "ok", message)
-
-
-def warning(check: str, message: str, now_what: str) -> Finding:
-    return Finding(check, "warning", message, now_what)
-
-
-def problem(check: str, message: str, now_what: str) -> Finding:
-    return Finding(check, "problem", message, now_what)
-
-
 def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults in a status. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
     if age > _LATE_SECONDS:
         why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
-        yield problem(_CHECK, why, "see its log, and the disk with doctor")
+        yield Finding(_CHECK, "problem", why, "see its log, and the disk with doctor")
     yield from _listed(status)
     for target in status.get("push", ()):
         if (failed := target["failed"]) is not None:
             waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
             why = f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
-            yield warning(_CHECK, why, "")
+            yield Finding(_CHECK, "warning", why, "")
     if status.get("stuck"):
         why = f"{count_of(status['stuck'], 'request is', 'requests are')} done and cannot be removed"
-        yield warning(_CHECK, why, "see inbox.unlink_failed in the log")
+        yield Finding(_CHECK, "warning", why, "see inbox.unlink_failed in the log")
     watcher = status.get("watcher", {})
     if without := watcher.get("folders_without_events"):
         what = f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there"
-        yield warning(_CHECK, what, "see watch.failed in the log")
+        yield Finding(_CHECK, "warning", what, "see watch.failed in the log")
     elif not watcher.get("is_alive", True) and status.get("sweeps"):  # it begins before the first sweep
-        yield warning(_CHECK, "the watcher is off: requests are found by the sweep only", "")
+        yield Finding(_CHECK, "warning", "the watcher is off: requests are found by the sweep only", "")
 
 
 def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
@@ -111,16 +99,19 @@ def disk(home: Path) -> Iterator[Finding]:
         free, files = space.f_bavail * space.f_frsize, space.f_favail
         what = f"{free >> 20} MiB and {files} inodes free for {folder}"
         if free < _MIN_FREE_BYTES or (space.f_files and files < _MIN_FREE_FILES):  # some file systems count no files
-            yield problem("disk", what, "free some space; every request and reply is a file")
+            yield Finding("disk", "problem", what, "free some space; every request and reply is a file")
         else:
-            yield ok("disk", what)
+            yield Finding("disk", "ok", what)
 
 
 def dead_letters(home: Path) -> Iterator[Finding]:
     """Check for requests that could not be served."""
     if names := dead_names(home):
-        yield warning(
-            "dead letters", f"{count_of(len(names), 'request')} could not be served", "honeybadger-host dead list"
+        yield Finding(
+            "dead letters",
+            "warning",
+            f"{count_of(len(names), 'request')} could not be served",
+            "honeybadger-host dead list",
         )
     else:
-        yield ok("dead letters", "none")
+        yield Finding("dead letters", "ok", "none")

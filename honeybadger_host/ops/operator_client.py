@@ -32,25 +32,19 @@ def ask(
 
     Args:
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
-    Raises HostError if the inbox cannot be used, or nobody answered.
+    Raises HostError if nobody answered; OSError if the inbox cannot be used.
     """
     check_home(home)
     check_owner(home)
     mailbox = Mailbox.of(home, group, OPERATOR)
     request_id = new_id()
-    try:
-        mailbox.create()
-        mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
-    except OSError as error:
-        raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
+    mailbox.create()
+    mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
     return reply_to(home, mailbox, request_id, serve, WAIT_SECONDS + request.may_take)
 
 
-def reply_to(
-    home: Path, mailbox: Mailbox, request_id: str, serve: Callable[[Path], None], seconds: float | None = None
-) -> Reply:
+def reply_to(home: Path, mailbox: Mailbox, request_id: str, serve: Callable[[Path], None], seconds: float) -> Reply:
     """Return the reply to a request that was sent, see `ask`. Raises HostError if nobody answered in time."""
-    seconds = WAIT_SECONDS if seconds is None else seconds
     deadline = time.monotonic() + seconds
     while (data := mailbox.reply(request_id)) is None:
         if time.monotonic() > deadline:

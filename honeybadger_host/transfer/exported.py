@@ -59,14 +59,7 @@ def _unpacked(value: Any) -> bytes:
     raise ValueError("neither a text nor base64")
 
 
-def _from_hex(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise ValueError("not hexadecimal")
-    return bytes.fromhex(value)
-
-
 Bytes: TypeAlias = Annotated[bytes, BeforeValidator(_unpacked)]  # a text; base64 if it is not UTF-8
-Hex: TypeAlias = Annotated[bytes, BeforeValidator(_from_hex)]
 
 
 class Manifest(_Model):
@@ -94,7 +87,7 @@ class SeenLine(_Model):
     """
 
     size: _Number
-    digest: Annotated[Hex, Field(min_length=16, max_length=16)]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     text: Bytes | None
 
 
@@ -141,7 +134,7 @@ class _Change(_Line):
 
 class _Receipt(_Line):
     request: str
-    digest: Hex
+    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")]
     reply: Bytes
 
 
@@ -206,7 +199,7 @@ def receipt_line(receipt: Receipt) -> dict[str, Any]:
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:
     """Return the receipt in a line of `receipts.jsonl`. Raises ExportDamaged."""
     line = checked(_Receipt, value)
-    return Receipt(line.seq + shift, line.at, group, line.by, line.request, line.digest, line.reply)
+    return Receipt(line.seq + shift, line.at, group, line.by, line.request, bytes.fromhex(line.digest), line.reply)
 
 
 def read_manifest(folder: Path) -> Manifest:

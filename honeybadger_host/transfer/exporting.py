@@ -20,7 +20,7 @@ import orjson
 
 from honeybadger_host import __version__
 from honeybadger_host.documents.in_use import MAX_BYTES, is_json, is_whole
-from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, has_journal, is_served, single_files_of
 from honeybadger_host.files.safe_files import (
     NotRegular,
@@ -74,11 +74,8 @@ class Exported:
 def export_group(home: Path, group: str, target: Path) -> Exported:
     """Export a group into a new folder, or a new archive when the name ends with .tar.gz or .tgz.
 
-    Raises NotFound: there is no such group. Raises HostError: it cannot be read or written; then there is no export.
+    Raises HostError if it cannot be read or written; then there is no export.
     """
-    places = (*folders_of(group).values(), *single_files_of(group).values())
-    if not any(os.path.lexists(home / place) for place in places):
-        raise NotFound(f"{home} has no group {group!r}")
     if not has_journal(home):
         raise HostError(f"no host has served {home} yet, so nobody knows who wrote what: start one, then export again")
     with appearing(target, "export") as made:

@@ -34,14 +34,14 @@ from honeybadger_agent.wire import (
     dump_request,
 )
 from honeybadger_agent.wording import count_of
-from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, is_served
 from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.journal import IMPORTED_REQUEST
 from honeybadger_host.journal.reader import read_done
 from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.ops.operator_client import reply_to
+from honeybadger_host.ops.operator_client import WAIT_SECONDS, reply_to
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
@@ -68,7 +68,6 @@ class Imported:
 
     added: Counter[str] = field(default_factory=Counter)
     known: int = 0
-    neutralised: Counter[str] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -128,14 +127,11 @@ class Import:
         self.done = Imported()
 
     def run(self, found: Iterator[Found]) -> Imported:
-        """Import all records; a dry run only counts them. Raises HostError."""
+        """Import all records; a dry run only counts them. Raises HostError, OSError."""
         if not self._is_dry:
-            try:
-                self._mailbox.create()
-            except OSError as error:
-                raise HomeError(f"cannot write into {self._mailbox.root}: {error.strerror}") from None
+            self._mailbox.create()
             for path in sorted((self._mailbox.root / REQUESTS).glob("import*-*.json")):  # of an interrupted import
-                reply_to(self._home, self._mailbox, path.stem, self._serve)
+                reply_to(self._home, self._mailbox, path.stem, self._serve, WAIT_SECONDS)
         for one in found:
             match one:
                 case Skipped():
@@ -256,12 +252,7 @@ class Import:
             return
         payload = {batch.kind: batch.records}
         data = dump_request(request_id, "import_records", payload, session=batch.session or "main")
-        try:
-            self._mailbox.publish(request_id, data, is_durable=False)
-        except OSError as error:
-            raise HomeError(
-                f"cannot write into {self._mailbox.root}: {error.strerror}; import again to continue"
-            ) from None
+        self._mailbox.publish(request_id, data, is_durable=False)
         batch.id, batch.records = request_id, []
         self._under_way.append(batch)
         self._waiting += len(batch.where)
@@ -272,13 +263,12 @@ class Import:
         """Process the reply to the oldest request."""
         sent = self._under_way.popleft()
         self._waiting -= len(sent.where)
-        reply = reply_to(self._home, self._mailbox, sent.id, self._serve)
+        reply = reply_to(self._home, self._mailbox, sent.id, self._serve, WAIT_SECONDS)
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
         self.done.added[sent.kind] += result["added"]
         self.done.known += result["known"]
-        self.done.neutralised.update(result.get("neutralised", {}))
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
 

@@ -253,7 +253,7 @@ class _Loader:
                 continue
             if isinstance(line.seen, SeenLine):
                 packed = None if line.seen.text is None else zlib.compress(line.seen.text, 1)
-                yield Seen(file, self._last, NEVER_SEEN, line.seen.size, line.seen.digest, packed)
+                yield Seen(file, self._last, NEVER_SEEN, line.seen.size, bytes.fromhex(line.seen.digest), packed)
             elif line.seen:
                 data = staged_file(self._home, file).read_bytes()
                 packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES else None

@@ -10,7 +10,6 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.wording import count_of
-from honeybadger_host.errors import NotFound
 from honeybadger_host.files.safe_files import make_folders, needed, open_new, printable
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
@@ -27,11 +26,8 @@ _MAX_NAME_LENGTH: Final = 80
 def export_markdown(home: Path, group: str, target: Path) -> Exported:
     """Write a group's texts, entries and conversations as Markdown into a new folder.
 
-    Raises NotFound if there is no such group. Raises HostError if something cannot be read or written; then there is no
-    folder.
+    Raises HostError if something cannot be read or written; then there is no folder.
     """
-    if not (home / "groups" / group).is_dir():
-        raise NotFound(f"{home} has no group {group!r}")
     done = Exported()
     with appearing(target, "export") as made:
         make_folders(made)

@@ -64,7 +64,7 @@ def test_on_a_full_disk_requests_wait_and_run_once(
     assert any(without in line for line in cli_text("status", home=home).splitlines() if line.startswith("problem "))
     if use_up is use_up_space:
         assert host.events("journal.waiting")
-        assert "No space left on device; nothing was sent" in cli_error("undo", "1", home=home, code=8)
+        assert "No space left on device" in cli_error("undo", "1", home=home, code=8)
         for command in (("sender", "add", "main", "late"), ("sender", "token", "main", "late")):
             assert re.search(r"config/\S+: No space left on device", cli_error(*command, home=home, code=8))
         assert "there is no backup" in cli_error("backup", disk / "copy.tar.gz", home=home, code=8)

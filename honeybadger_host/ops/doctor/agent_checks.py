@@ -15,7 +15,7 @@ from honeybadger_host.curation.asking import NAMES, check_directives, directive_
 from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.models import what_is_missing
 from honeybadger_host.ops.doctor.home_checks import settings_of
-from honeybadger_host.ops.findings import Finding, ok, problem, warning
+from honeybadger_host.ops.findings import Finding
 from honeybadger_host.settings import Settings
 
 
@@ -27,17 +27,20 @@ def agents(home: Path) -> Iterator[Finding]:
     for agent_id in files:
         agent = load_agent(home, agent_id)
         if isinstance(agent, str):
-            yield warning("agents", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once")
+            yield Finding(
+                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
+            )
             continue
         if agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
         if missing := [name for name in agent.delegates_to if name not in (*files, loaded.turns.agent)]:
-            yield warning(
+            yield Finding(
                 "agents",
+                "warning",
                 f"{AGENTS_FOLDER}/{agent_id}.json: delegates_to names {', '.join(missing)}, and there is no such agent",
                 f"write {AGENTS_FOLDER}/{missing[0]}.json, or mend the name",
             )
-    yield ok("agents", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
+    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
     for name, wanted_by in models.items():
         yield _model(home, name, wanted_by, loaded)
 
@@ -46,9 +49,9 @@ def directives(home: Path) -> Iterator[Finding]:
     """Check the home's own prompts for curation."""
     wrong = list(check_directives(home))
     for file, why in wrong:
-        yield warning("directives", f"{file} {why}", "mend it; until then the built-in prompt is used")
+        yield Finding("directives", "warning", f"{file} {why}", "mend it; until then the built-in prompt is used")
     if not wrong and (own := [name for name in NAMES if (home / directive_file(name)).exists()]):
-        yield ok("directives", f"{', '.join(own)}: of this home")
+        yield Finding("directives", "ok", f"{', '.join(own)}: of this home")
 
 
 def coding_tools(home: Path) -> Iterator[Finding]:
@@ -57,18 +60,20 @@ def coding_tools(home: Path) -> Iterator[Finding]:
         name = state.tool.name
         for trouble in state.troubles:
             why, _, now_what = trouble.rpartition(": ")
-            yield warning(name, why, now_what)
+            yield Finding(name, "warning", why, now_what)
         if not state.is_there:
-            yield warning(name, f"`{state.tool.program}` is not on the PATH", f"or honeybadger-agent uninstall {name}")
+            yield Finding(
+                name, "warning", f"`{state.tool.program}` is not on the PATH", f"or honeybadger-agent uninstall {name}"
+            )
         if state.troubles:
             continue
         who = f"{state.sender} in the group {state.group}"
         if state.heartbeat is None:
             now_what = state.tool.then or f"start a new session of {name}"
-            yield warning(name, f"{who}: no hook has run since it was installed", now_what)
+            yield Finding(name, "warning", f"{who}: no hook has run since it was installed", now_what)
             continue
         kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
-        yield ok(name, f"{who}: a hook ran {_ago(state.heartbeat)}, {kept}")
+        yield Finding(name, "ok", f"{who}: a hook ran {_ago(state.heartbeat)}, {kept}")
 
 
 def _ago(moment: float) -> str:
@@ -78,14 +83,16 @@ def _ago(moment: float) -> str:
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     what = f"{name} ({wanted_by})"
     if (missing := what_is_missing(name, loaded.model)) is not None:
-        return problem("model", f"{wanted_by}: {missing}", "mend that, or choose another model; see docs/models.md")
+        return Finding(
+            "model", "problem", f"{wanted_by}: {missing}", "mend that, or choose another model; see docs/models.md"
+        )
     kind, rest = split_name(name)
     if kind == "offline":
-        return ok("model", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")
+        return Finding("model", "ok", f"{what}: remembers and recalls, and is not a language model; see docs/models.md")
     if kind == "scripted" and not (home / rest).is_file():
-        return problem("model", f"{what}: there is no such file", "correct the name")
+        return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
     is_own = kind == loaded.model.name.partition(":")[0]
     key, key_name = model_key(kind, is_own=is_own)
     if kind in ("openai", "anthropic") and not key and not (is_own and loaded.model.base_url):
-        return warning("model", f"{what} has no key in this environment", f"set {key_name} for the host")
-    return ok("model", f"{what}, which is not asked here")
+        return Finding("model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host")
+    return Finding("model", "ok", f"{what}, which is not asked here")

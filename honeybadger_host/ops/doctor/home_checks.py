@@ -32,7 +32,7 @@ from honeybadger_host.memory.entries.entry import memory_folder, parse_entry, un
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import check_groups
 from honeybadger_host.observe import read_status
-from honeybadger_host.ops.findings import Finding, Level, faults_in, ok, problem, warning
+from honeybadger_host.ops.findings import Finding, Level, faults_in
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.work.times import read_cron, read_zone
@@ -45,39 +45,44 @@ def home_folder(home: Path) -> Iterator[Finding]:
         check_home(home)
         check_groups(home)
     except HostError as error:
-        yield problem("home", str(error), "see the message")
+        yield Finding("home", "problem", str(error), "see the message")
         return
-    yield ok("home", f"{home} can be served by uid {os.geteuid()}")
+    yield Finding("home", "ok", f"{home} can be served by uid {os.geteuid()}")
     for name in ("data", "groups", "config"):
         folder = home / name
         if folder.is_dir() and folder.stat().st_mode & 0o022:
-            yield warning("permissions", f"others may write into {folder}", f"chmod go-w {folder}")
+            yield Finding("permissions", "warning", f"others may write into {folder}", f"chmod go-w {folder}")
 
 
 def settings(home: Path) -> Iterator[Finding]:
     try:
         loaded = load_settings(home)
     except SettingsError as error:
-        yield problem("settings", str(error), "correct it; the host does not start with it")
+        yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
         return
     changed = [name for name, origin in loaded.origins.items() if origin != "default"]
-    yield ok("settings", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
+    yield Finding("settings", "ok", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
     here = dict(values(loaded.settings))
     if others := [f"{name} = {value}" for name, value in values(settings_of(home)) if value != here[name]]:
         what = f"the running host was started with other values: {listed(others)}"
-        yield warning(
-            "settings", what, "start it again if it should have those of here; the checks below are of its own"
+        yield Finding(
+            "settings",
+            "warning",
+            what,
+            "start it again if it should have those of here; the checks below are of its own",
         )
     if schedule := loaded.settings.dream.schedule:
         try:
             read_cron(schedule, read_zone(host_zone()), datetime.now(UTC))
         except ValueError as error:
-            yield problem("settings", f"dream.schedule: {error}", "correct it; the host does not start with it")
+            yield Finding(
+                "settings", "problem", f"dream.schedule: {error}", "correct it; the host does not start with it"
+            )
     if loaded.settings.ipc.closed:
         try:
             senders = load_senders(home)
         except SettingsError as error:
-            yield problem("senders", str(error), "correct it")
+            yield Finding("senders", "problem", str(error), "correct it")
             return
         level: Level = "ok" if senders else "warning"
         advice = "" if senders else "honeybadger-host sender add <group> <sender>"
@@ -85,16 +90,18 @@ def settings(home: Path) -> Iterator[Finding]:
 
 
 def lock(home: Path) -> Iterator[Finding]:
-    yield ok("lock", f"served by {read_holder(home)}" if is_served(home) else "not served")
+    yield Finding("lock", "ok", f"served by {read_holder(home)}" if is_served(home) else "not served")
 
 
 def journal(home: Path) -> Iterator[Finding]:
     path = home / JOURNAL_FILE
     try:
         if has_journal(home):
-            yield ok("journal", f"{count_of(check_journal(path), 'change')}, {path.stat().st_size} bytes")
+            yield Finding("journal", "ok", f"{count_of(check_journal(path), 'change')}, {path.stat().st_size} bytes")
     except JournalError as error:
-        yield problem("journal", str(error), DAMAGED_NOW_WHAT if path.exists() else "do not start a host before")
+        yield Finding(
+            "journal", "problem", str(error), DAMAGED_NOW_WHAT if path.exists() else "do not start a host before"
+        )
 
 
 def settings_of(home: Path) -> Settings:
@@ -127,8 +134,10 @@ def group_files(home: Path) -> Iterator[Finding]:
             try:
                 good += files.read(f"groups/{group}/{name}") is not None
             except FileProblem as error:
-                yield problem("group files", str(error), "until then its last good version is served, if any")
-    yield ok("group files", f"{good} can be served")
+                yield Finding(
+                    "group files", "problem", str(error), "until then its last good version is served, if any"
+                )
+    yield Finding("group files", "ok", f"{good} can be served")
 
 
 def entries(home: Path) -> Iterator[Finding]:
@@ -148,27 +157,31 @@ def entries(home: Path) -> Iterator[Finding]:
                 except (ValueError, WorldFailed) as error:
                     bad.append(printable(f"{file}: {error}"))
     for what in bad[:MAX_NAMED]:
-        yield warning("entries", what, "mend, move or remove it")
+        yield Finding("entries", "warning", what, "mend, move or remove it")
     for what in unused[:MAX_NAMED]:
-        yield warning("entries", what, "mend it, or give a member of your own another name")
-    yield ok("entries", f"{good} can be served, {len(bad)} cannot")
+        yield Finding("entries", "warning", what, "mend it, or give a member of your own another name")
+    yield Finding("entries", "ok", f"{good} can be served, {len(bad)} cannot")
 
 
 def inboxes(home: Path) -> Iterator[Finding]:
     count = 0
     for path in sorted((home / "data" / "ipc").glob("*")):
         if path.is_symlink() or not path.is_dir() or not NAME.fullmatch(path.name) or path.name == GLOBAL_GROUP:
-            yield warning("boxes", f"{path} is not a group's folder and is not served", "rename or remove it")
+            yield Finding(
+                "boxes", "warning", f"{path} is not a group's folder and is not served", "rename or remove it"
+            )
             continue
         for sender in sorted(path.iterdir()):
             if sender.is_symlink() or not sender.is_dir() or not NAME.fullmatch(sender.name):
-                yield warning("boxes", f"{sender} is not a sender's folder and is not served", "rename or remove it")
+                yield Finding(
+                    "boxes", "warning", f"{sender} is not a sender's folder and is not served", "rename or remove it"
+                )
                 continue
             count += 1
             for folder in sender.iterdir():
                 if folder.is_symlink():
-                    yield problem("boxes", f"{folder} is a link: the box is not served", "remove the link")
+                    yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
             if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
                 message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
-                yield warning("boxes", message, "a request's name is its id and .json: rename or remove it")
-    yield ok("boxes", count_of(count, "box", "boxes"))
+                yield Finding("boxes", "warning", message, "a request's name is its id and .json: rename or remove it")
+    yield Finding("boxes", "ok", count_of(count, "box", "boxes"))

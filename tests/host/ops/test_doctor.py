@@ -11,7 +11,7 @@ from honeybadger_host.files.home import HomeLock, make_home
 from honeybadger_host.ops import operator_client
 from honeybadger_host.ops.doctor import examine
 from honeybadger_host.ops.findings import Finding, faults_in
-from tests.commands import cli_text
+from tests.commands import cli_error, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, run_cli, wait_for
 
@@ -144,6 +144,12 @@ def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: 
     lock.release()
     (waiting,) = (home / "data/ipc/main/operator/requests").iterdir()
     assert str(waiting) in str(said.value)
+
+
+def test_a_file_in_the_way_of_a_command_is_named(home: Path) -> None:
+    (home / "data/ipc/main").mkdir()
+    (home / "data/ipc/main/operator").touch()
+    assert f"File exists: '{home}/data/ipc/main/operator'" in cli_error("search", "main", "x", home=home)
 
 
 def test_a_file_name_that_is_not_utf8_stops_no_report(home: Path, make_host: HostFactory) -> None:
