@@ -150,7 +150,7 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
     counts = {kind: done.added[kind] for kind in ("turns", "entries")}
     told = {"format": name, "group": group, **counts, "known": done.known}
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
-    told |= {"skipped": skipped, "dry_run": dry_run}
+    told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
     return told, [f"{group}: {'would take in ' if dry_run else ''}{done} from {name}; {done.known} were there"]
 
 
