@@ -1,4 +1,4 @@
-"""Requests of the operator's commands to the host, sent through the inbox of the sender `operator`."""
+"""Requests of the operator's commands and page to the host, sent through the inbox of the sender `operator`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
+from honeybadger_agent.mailbox import OPERATOR, REQUESTS, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.home import check_home, is_served
 
-_LOOK_SECONDS: Final = 0.005  # between two looks for a reply
+_LOOK_SECONDS: Final = 0.001  # between two looks for a reply
 WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
+
+
+class NoAnswer(HostError):
+    """The host did not answer in time. The request is taken back: no later host does it."""
 
 
 def ask(
@@ -32,7 +36,7 @@ def ask(
 
     Args:
         serve: serves an inbox once. Raises HomeLocked if a host was started meanwhile.
-    Raises HostError if nobody answered; OSError if the inbox cannot be used.
+    Raises NoAnswer; OSError if the inbox cannot be used; and as `serve`.
     """
     check_home(home)
     check_owner(home)
@@ -44,20 +48,24 @@ def ask(
 
 
 def reply_to(home: Path, mailbox: Mailbox, request_id: str, serve: Callable[[Path], None], seconds: float) -> Reply:
-    """Return the reply to a request that was sent, see `ask`. Raises HostError if nobody answered in time."""
+    """Return the reply to a request that was sent, see `ask`. Raises NoAnswer, and as `serve`."""
     deadline = time.monotonic() + seconds
-    while (data := mailbox.reply(request_id)) is None:
-        if time.monotonic() > deadline:
-            raise HostError(
-                f"the host that serves {home} did not answer in {seconds:g} s: see whether it hangs with "
-                f"`honeybadger-host status`; it does what was asked as soon as it can, unless you remove "
-                f"{mailbox.root}/requests/{request_id}.json"
-            )
-        if is_served(home):
-            time.sleep(_LOOK_SECONDS)
-            continue
-        with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
-            serve(mailbox.root)
+    try:
+        while (data := mailbox.reply(request_id)) is None:
+            if time.monotonic() > deadline:
+                raise NoAnswer(
+                    f"the host that serves {home} did not answer in {seconds:g} s: see whether it hangs with "
+                    f"`honeybadger-host status`; what was asked is taken back, unless it has begun: see the log"
+                )
+            if is_served(home):
+                time.sleep(_LOOK_SECONDS)
+                continue
+            with contextlib.suppress(HomeLocked):  # a host was started meanwhile and answers
+                serve(mailbox.root)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            mailbox.path(REQUESTS, request_id).unlink()
+        raise
     mailbox.discard_reply(request_id)
     return Reply.model_validate(orjson.loads(data))
 

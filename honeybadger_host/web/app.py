@@ -104,7 +104,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
             *(Route(path, posted(change), methods=["POST"]) for path, change in _CHANGES.items()),
         ],
         exception_handlers=dict.fromkeys(
-            (HTTPException, RequestFailed, BadName, HostDown, NoAnswer, HostError, Exception), _failed
+            (HTTPException, RequestFailed, BadName, HostDown, HostError, Exception), _failed
         ),
     )
     app.state.home = home
@@ -131,11 +131,10 @@ def _failed(request: Request, error: Exception) -> Response:
                 "this page comes back by itself." if is_read else "then go back and send it again. Nothing was changed."
             )
         case NoAnswer():
-            status, what = 504, "The host does not answer yet"
-            told = str(error) if is_read else f"{error}. The timeline says whether it was done."
+            status, what, told = 504, "The host does not answer yet", str(error)
         case NotFound():
             status, what, told = 404, "Not found", str(error)
-        case HostError():
+        case HostError() | OSError():
             status, what, told = 500, "This cannot be read now", str(error)
         case _:
             log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)

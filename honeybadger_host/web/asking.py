@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from honeybadger_agent.client import SyncClient, result_of
-from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, NotFound, ReplyTimeout, RequestFailed
+from honeybadger_agent.client import result_of
+from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NotFound, RequestFailed
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
@@ -16,7 +15,7 @@ from honeybadger_host.curation.passes import newest_sessions
 from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import JOURNAL_FILE, groups_in, is_served
 from honeybadger_host.observe import read_status
-from honeybadger_host.ops.operator_client import WAIT_SECONDS
+from honeybadger_host.ops.operator_client import NoAnswer, ask
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
@@ -25,8 +24,9 @@ class HostDown(Exception):
     """No host serves the home; nothing was sent."""
 
 
-class NoAnswer(Exception):
-    """The host did not answer in time."""
+def _serve(inbox: Path) -> None:
+    """Raise HostDown: the page starts no host, as a command does."""
+    raise HostDown
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +48,18 @@ class Home:
     def ask(self, group: str, request: Request[ResultT], *, session: str = "main") -> tuple[ResultT, int | None]:
         """Return the host's answer, and the number of the change that it made, or None if it made none.
 
-        Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
+        Raises RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer; OSError.
         """
         self._check(group)
-        seconds = WAIT_SECONDS + request.may_take
-        try:
-            client = SyncClient(self.path, group, OPERATOR, session=session, timeout_seconds=seconds)
-            reply = client.request(request.type_name, request)
-        except ReplyTimeout as late:
-            with contextlib.suppress(OSError):
-                client.mailbox.path("requests", late.request_id).unlink()  # else the next host would do it
-            if not is_served(self.path):
-                raise HostDown from None
-            raise NoAnswer(f"the host did not answer within {seconds:g} seconds; {late.state}") from None
-        except NoMailbox as error:
-            raise NoAnswer(str(error)) from None
+        reply = ask(self.path, group, request, serve=_serve, session=session)
         return result_of(reply, request), reply.seq
 
     def say(self, group: str, chat: Chat, *, session: str) -> str:
         """Send a message to an agent and return its id, without waiting for the answer. Raises as `ask`."""
         self._check(group)
         mailbox, turn = self.mailbox(group), new_id()
-        try:
-            mailbox.create()
-            mailbox.publish(turn, dump_request(turn, chat.type_name, chat, session=session), TURNS)
-        except OSError as error:
-            raise NoAnswer(f"cannot write into {mailbox.root}: {error.strerror}; nothing was said") from None
+        mailbox.create()
+        mailbox.publish(turn, dump_request(turn, chat.type_name, chat, session=session), TURNS)
         return turn
 
     def mailbox(self, group: str) -> Mailbox:

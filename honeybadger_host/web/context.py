@@ -13,7 +13,7 @@ from honeybadger_agent.mailbox import checked_session
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
 from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.web.asking import NotFound, RequestFailed, made
+from honeybadger_host.web.asking import RequestFailed, made
 from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.forms import Visit, checked_number, go
 from honeybadger_host.web.looking_back import newest_seq
@@ -83,8 +83,8 @@ def why(visit: Visit) -> Response:
     turn = checked_number(visit.query.get("turn", ""), "turn")
     said = read_turn(visit.home.journal, turns_file(visit.group, session), str(turn))
     served = None if said is None else said.get("context")
-    if said is None or served is None:
-        raise NotFound(f"turn {turn} of session {session} keeps no context: only answers that this host made do")
+    if served is None:
+        return go(href("g", visit.group, "talk", session=session, done="no-context"))
     return go(href("g", visit.group, "context", session=session, as_of=served["hash"]))
 
 

@@ -512,7 +512,8 @@ def test_a_person_talks_to_an_agent_and_gives_feedback(browser: Browser, group: 
     assert why is not None
     leads = browser.get(why[1].replace("&amp;", "&")).location
     assert "byte for byte what was served" in read(browser, leads).words
-    assert browser.get(f"/g/{group}/why?session=s1&turn=99").status == 404
+    leads = browser.get(f"/g/{group}/why?session=s1&turn=99").location
+    assert "is not kept" in browser.get(leads).text
     told = browser.press(talk, "Correct it", content="Don't say jazz, say swing")
     assert "memory learns from it" in told.words
     kinds = read(browser, f"/g/{group}/timeline?kind=feedback").words
