@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from starlette.responses import Response
 
-from honeybadger_agent.wire import EditMemory, EditNote, Forget, GetMemory, ReadGroupFiles
+from honeybadger_agent.wire import EditMemory, EditNote, EntryResult, Forget, GetMemory, ReadGroupFiles
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.memory.markdown.notes import parse_notes
 from honeybadger_host.search.notes import notes_of
-from honeybadger_host.web.asking import Conflict, Invalid, RequestFailed, made
+from honeybadger_host.web.asking import Conflict, Invalid, NotFound, RequestFailed, made
 from honeybadger_host.web.forms import Visit, action_in, go
-from honeybadger_host.web.looking_back import Difference, Looked, blamed_in, difference_of, look_back, note_history
+from honeybadger_host.web.looking_back import Looked, blamed_in, difference_of, look_back, note_history, note_now
 from honeybadger_host.web.rendering import compared, href
 
 _ACTIONS: Final[Mapping[str, dict[str, object]]] = {
@@ -28,7 +27,12 @@ _ACTIONS: Final[Mapping[str, dict[str, object]]] = {
 
 def entry(visit: Visit) -> Response:
     id_ = visit.member("id", 200) or ""
-    entry = visit.read(made(GetMemory, id_))
+    try:
+        entry = visit.read(made(GetMemory, id_))
+    except NotFound:
+        if (now := note_now(visit.home.journal, visit.group, id_)) == id_:
+            raise
+        return go(href("g", visit.group, "entry", id=now))  # as with the browser's way back from an edit
     before = visit.number("before") or None
     text = None if entry.kind != "note" else note_in(visit, id_)
     if entry.kind == "entry":
@@ -38,6 +42,7 @@ def entry(visit: Visit) -> Response:
     return visit.page(
         "entry.html",
         entry=entry,
+        text=_text_of(entry),
         stands=text is not None,
         texts=texts_of(visit, [*entry.supersedes, *filter(None, [entry.superseded_by])]),
         looked=looked,
@@ -57,20 +62,10 @@ def edited(visit: Visit, form: dict[str, str]) -> Response:
     texts["tags"] = None if form.get("tags") == form.get("tags_were") else tags
     try:
         _, seq = visit.ask(made(EditMemory, id_, expected_version=version, **_ACTIONS.get(action, texts)))
-    except Conflict as error:  # the form for the next save is based on the entry as it is now
+    except Conflict:  # the form for the next save is based on the entry as it is now
         if action in _ACTIONS:
             raise
-        now = visit.read(made(GetMemory, id_))
-        lines = compared(now.content.splitlines(), content.splitlines()) or []
-        return visit.page(
-            "conflict.html",
-            code=409,
-            is_note=False,
-            entry=now,
-            form=form,
-            why=str(error),
-            lines=lines,
-        )
+        return _conflict(visit, id_, form)
     return go(href("g", visit.group, "entry", id=id_, done=action, seq=seq))
 
 
@@ -132,50 +127,29 @@ def note_in(visit: Visit, id_: str) -> str | None:
 
 def note_edited(visit: Visit, form: dict[str, str]) -> Response:
     """Edit, pin or unpin a note, if it has not changed since the form was made."""
-    action = _action_of(form)
+    id_, action = form.get("id", ""), _action_of(form)
     wanted = _ACTIONS.get(action, {"content": form.get("content", "").strip("\n")})
     try:
-        edited, seq = visit.ask(made(EditNote, form.get("id", ""), **wanted))
+        edited, seq = visit.ask(made(EditNote, id_, **wanted))
     except Conflict:
-        change = _change_of(visit, _lines(form.get("was", "")))
-        if action in _ACTIONS or change is None:
+        now = note_now(visit.home.journal, visit.group, id_)
+        if action in _ACTIONS or now == id_:
             raise
-        return _note_conflict(visit, form, change)
+        return _conflict(visit, now, form)
     return go(href("g", visit.group, "entry", id=edited.id, done=action, seq=seq))
 
 
-def _change_of(visit: Visit, was: Collection[str]) -> Difference | None:
-    """Return the newest change that removed a line of a note, or None if it is older, or not recorded yet."""
-    wanted = LogFilter(visit.group, file=f"groups/{visit.group}/{MEMORY}")
-    for line in look_back(visit.home.journal, wanted).lines:
-        change = difference_of(visit.home, line.seq)
-        if any(sign == "-" and _bare(text) in was for sign, text in change.lines):
-            return change
-    return None
+def _conflict(visit: Visit, id_: str, form: dict[str, str]) -> Response:
+    """Show what is there now next to the requested change, which can be made over it."""
+    entry = visit.read(made(GetMemory, id_))
+    text = _text_of(entry)
+    lines = compared(text.splitlines(), form.get("content", "").splitlines()) or []
+    return visit.page("conflict.html", code=409, entry=entry, text=text, form=form, lines=lines)
 
 
-def _note_conflict(visit: Visit, form: dict[str, str], change: Difference) -> Response:
-    """Show the note that replaced it next to the requested change, so that the user can apply it there."""
-    book = parse_notes(visit.read(ReadGroupFiles()).memory or "")
-    added = {_bare(text) for sign, text in change.lines if sign == "+"} - {""}
-    found: list[dict[str, Any]] = [
-        {"id": id_of(visit.group, book.notes[place]), "content": note.content}
-        for place in book.places
-        if (note := book.signed(place)) is not None and added & _lines(note.content)
-    ]
-    now, lines = None, change.lines
-    if len(found) == 1:  # else it was removed, or several notes may have replaced it
-        now = found[0]
-        lines = compared(now["content"].splitlines(), form.get("content", "").splitlines()) or []
-    return visit.page("conflict.html", code=409, is_note=True, entry=now, form=form, lines=lines)
-
-
-def _lines(text: str) -> set[str]:
-    return {_bare(line) for line in text.splitlines()} - {""}
-
-
-def _bare(line: str) -> str:
-    return line.strip().removeprefix("- ")
+def _text_of(entry: EntryResult) -> str:
+    """Return the text of an entry, or of a note as it was sent."""
+    return entry.content.removeprefix("- ").replace("\n  ", "\n") if entry.kind == "note" else entry.content
 
 
 def blame(visit: Visit) -> Response:

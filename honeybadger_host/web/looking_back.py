@@ -21,6 +21,7 @@ from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_
 from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_last, read_log
 from honeybadger_host.journal.schema import Row
+from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.asking import Home
 from honeybadger_host.web.forms import PER_PAGE
 
@@ -62,16 +63,32 @@ def note_history(journal: Path, group: str, note: str) -> list[Row]:
     Args:
         note: its text in the file.
     """
-    after = max(0, newest_seq(journal) - _MAX_LOOKED_AT)
-    wanted = LogFilter(group, file=f"groups/{group}/{MEMORY}", after=after)
     found: list[Row] = []
     text = note.encode().strip(b"\n")
-    for row in read_log(journal, wanted, _MAX_LOOKED_AT):
-        hunks = hunks_of(row) if row.kind == NOTE_EDITED else ()
-        written = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
-        if written.strip(b"\n") == text:
+    for row, before, after in _changes_of_notes(journal, group):
+        if after == text:
             found.append(row)
-            text = b"".join(line for hunk in hunks for line in hunk.removed).strip(b"\n")
+            text = before
+    return found
+
+
+def note_now(journal: Path, group: str, id_: str) -> str:
+    """Return the id that a note has since it was edited; the same if none of the edits looked at was of it."""
+    for _, before, after in reversed(_changes_of_notes(journal, group)):
+        if before and id_ in notes_of(group, before):
+            id_ = next(iter(notes_of(group, after)), id_)
+    return id_
+
+
+def _changes_of_notes(journal: Path, group: str) -> list[tuple[Row, bytes, bytes]]:
+    """Return changes of MEMORY.md, newest first: each with the text that it removed and the one that it wrote."""
+    after = max(0, newest_seq(journal) - _MAX_LOOKED_AT)
+    found: list[tuple[Row, bytes, bytes]] = []
+    for row in read_log(journal, LogFilter(group, file=f"groups/{group}/{MEMORY}", after=after), _MAX_LOOKED_AT):
+        hunks = hunks_of(row) if row.kind == NOTE_EDITED else ()
+        removed = b"".join(line for hunk in hunks for line in hunk.removed)
+        added = b"".join(line for hunk in hunks for line in hunk.added) if hunks else row.data
+        found.append((row, removed.strip(b"\n"), added.strip(b"\n")))
     return found
 
 
