@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+
+import orjson
 
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
@@ -64,7 +67,8 @@ class Run:
         session = self.task.session if self.task.context_mode == "group" else f"task:{self.id}"
         prompt = f"Execute scheduled task: {self.task.name}. {self.task.description}"
         id_ = f"{self.id}.{stamp_of(self.at)}"  # a repeated run has the same id
-        return Asked(self.group, SCHEDULER, id_, session, Chat(content=prompt, agent=self.task.agent))
+        digest = hashlib.sha256(orjson.dumps([self.group, id_, session, self.task.agent])).digest()
+        return Asked(self.group, SCHEDULER, id_, session, Chat(content=prompt, agent=self.task.agent), digest)
 
     def ended(self, states: TaskStates, event: Event, now: datetime, *, used: int = 0, **members: Any) -> Change:
         """Return the record of the run's end. `used`: all its tokens, also those of agents that it asked."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import heapq
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -82,17 +80,16 @@ class _Known:
     next: datetime | None = None
 
 
-class _Step(NamedTuple):
-    """A step of a task that is due.
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record that is due, without a run."""
 
-    Args:
-        at: scheduled time of a run, in seconds since the epoch; 0 for a record without a run.
-        act: does it.
-    """
+    event: Event
+    decides: ChangeHandler[None]
+    at: datetime = EPOCH  # before all runs
 
-    at: float
-    key: TaskKey
-    act: Callable[[], Awaitable[None]]
+
+_Step: TypeAlias = Run | _Record
 
 
 @dataclass(slots=True)
@@ -105,8 +102,6 @@ class Scheduler:
         why_idle: task -> why it does not run although its file is right; None: it runs.
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
-        _queue: heap of the tasks by the time of their next step; a row with another time than `_Known.next` is
-            outdated.
         _begun: runs under way.
         _folders_seen: group -> its folder of tasks at the last look at the folders.
         _stale: groups whose files are to be compared.
@@ -124,7 +119,6 @@ class Scheduler:
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
     clock: Callable[[], datetime]
     _known: dict[TaskKey, _Known] = field(default_factory=dict)
-    _queue: list[tuple[datetime, TaskKey]] = field(default_factory=list)
     _under_way: set[TaskKey] = field(default_factory=set)
     _begun: dict[TaskKey, datetime] = field(default_factory=dict)
     _tries: dict[TaskKey, int] = field(default_factory=dict)
@@ -134,12 +128,12 @@ class Scheduler:
     _event: anyio.Event = field(default_factory=anyio.Event)
     _loop: Callable[[Callable[[], object]], object] = lambda wake: None
     _counted: Mapping[str, object] = field(default_factory=dict)
-    _has_looked: bool = True
     _folders_seen: Mapping[str, Signature | None] = field(default_factory=dict)
     _stale: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.states.changed = self.touch
+        self._count()
 
     @property
     def folders(self) -> list[Path]:
@@ -149,17 +143,6 @@ class Scheduler:
     @property
     def status(self) -> Mapping[str, object]:
         """Return the counts of tasks for the status. Any thread."""
-        if self._has_looked:
-            self._has_looked = False
-            known = dict(self._known)
-            active = [each for each in known.values() if each.task and not (each.problem or each.task.paused)]
-            broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
-            self._counted = {
-                "known": len(known),
-                "paused": len(known) - len(active) - len(broken),
-                "refused": broken[:MAX_NAMED],
-                "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
-            }
         waiting = dict(self.states.waiting)
         return {
             **self._counted,
@@ -203,16 +186,21 @@ class Scheduler:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._event = anyio.Event()
-                for step in await anyio.to_thread.run_sync(self._look):
-                    tasks.start_soon(self._do, step)
-                seconds = (self._queue[0][0] - self.clock()).total_seconds() if self._queue else COMPARE_SECONDS
-                with anyio.move_on_after(min(seconds, COMPARE_SECONDS)):
+                for key, step in await anyio.to_thread.run_sync(self._look):
+                    tasks.start_soon(self._do, key, step)
+                with anyio.move_on_after(self._seconds_to_next()):
                     await self._event.wait()
+
+    def _seconds_to_next(self) -> float:
+        """Return the seconds until the next look."""
+        now = self.clock()
+        waits = [(known.next - now).total_seconds() for known in self._known.values() if known.next is not None]
+        return min([*waits, COMPARE_SECONDS])
 
     # -------------------------------------------------------------------------------------------------------- looking
 
-    def _look(self) -> list[_Step]:
-        """Read changed files; return the work that is due now. Worker thread."""
+    def _look(self) -> list[tuple[TaskKey, _Step]]:
+        """Read changed files; return the steps that are due now, the longest due runs first. Worker thread."""
         now = self.clock()
         is_due = not timedelta() <= now - self._compared_at < timedelta(seconds=COMPARE_SECONDS)
         if is_due:
@@ -227,12 +215,11 @@ class Scheduler:
         touched |= self._changed_in(stale)
         for key in touched:
             self._read(key, now)
-        while self._queue and self._queue[0][0] <= now:
-            at, key = heapq.heappop(self._queue)
-            if (known := self._known.get(key)) is not None and known.next == at:
-                known.next = None
+        for key, waiting in self._known.items():
+            if waiting.next is not None and waiting.next <= now:
+                waiting.next = None
                 touched.add(key)
-        steps: list[_Step] = []
+        steps: list[tuple[TaskKey, _Step]] = []
         for key in sorted(touched):
             known = self._known.get(key)
             if known is None or key in self._under_way:
@@ -245,21 +232,28 @@ class Scheduler:
                 continue
             if step is not None:
                 self._under_way.add(key)
-                steps.append(step)
-        self._has_looked = self._has_looked or bool(touched or stale)
-        return sorted(steps, key=lambda step: step.at)
+                steps.append((key, step))
+        self._count()
+        return sorted(steps, key=lambda each: each[1].at)
+
+    def _count(self) -> None:
+        """Count the tasks for the status."""
+        known = self._known
+        active = [each for each in known.values() if each.task and not (each.problem or each.task.paused)]
+        broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
+        self._counted = {
+            "known": len(known),
+            "paused": len(known) - len(active) - len(broken),
+            "refused": broken[:MAX_NAMED],
+            "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
+        }
 
     def _changed_in(self, groups: Collection[str]) -> set[TaskKey]:
         """Return the tasks of some groups whose files changed, came or went."""
-        there = {(group, task) for group in groups for task in tasks_of(self.home, group)}
-        known = {key for key in self._known if key[0] in groups}
-        return {
-            key for key in there | known if self._signature_of(key) != signature_of(f"{self.home}/{task_file(*key)}")
-        }
-
-    def _signature_of(self, key: TaskKey) -> Signature | None:
-        known = self._known.get(key)
-        return NEVER_SEEN if known is None else known.signature
+        before: dict[TaskKey, Signature | None]
+        before = {(group, task): NEVER_SEEN for group in groups for task in tasks_of(self.home, group)}
+        before |= {key: known.signature for key, known in self._known.items() if key[0] in groups}
+        return {key for key, signature in before.items() if signature != signature_of(self.home / task_file(*key))}
 
     def _read(self, key: TaskKey, now: datetime) -> None:
         """Read a task's file; a fault is reported once."""
@@ -296,16 +290,16 @@ class Scheduler:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
             return self._note(key, "scheduled", until=now)
         if self._is_idle(key, known, task):
-            self._later(key, known, now + timedelta(seconds=COMPARE_SECONDS))
+            known.next = now + timedelta(seconds=COMPARE_SECONDS)
             return None
         again_at, _ = self.states.waiting.get(key, (now, ""))
         if now < again_at:
-            self._later(key, known, again_at)
+            known.next = again_at
             return None
         self.states.waiting.pop(key, None)
         if state.asked is not None:
-            asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return self._fires(key, why_skipped(asked, state, self.home, self.turn_logs)[0])
+            asked = Run(*key, task, known.data, state.asked, is_asked=True)
+            return why_skipped(asked, state, self.home, self.turn_logs)[0]
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -314,20 +308,19 @@ class Scheduler:
         begun = self._begun.get(key)
         if begun is not None and state.until < begun <= now:
             missed = missed_before(schedule, state.until, begun)
-            run = Run(key[0], key[1], task, known.data, begun, missed=missed, heard=state.heard, seen=state.seen)
-            return self._fires(key, run)
+            return Run(*key, task, known.data, begun, missed=missed, heard=state.heard, seen=state.seen)
         found = due(schedule, state.until, now, task.missed, task.grace_seconds)
         if found is None:
-            self._later(key, known, next_run(schedule, state.until))
+            known.next = next_run(schedule, state.until)
             return None
-        run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
+        run = Run(*key, task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return self._records(key, "missed", not_run(run, self.states, "missed", why))
+            return _Record("missed", not_run(run, self.states, "missed", why))
         run, why = why_skipped(run, state, self.home, self.turn_logs)
         if why:
-            return self._records(key, "skipped", not_run(run, self.states, "skipped", why))
-        return self._fires(key, run)
+            return _Record("skipped", not_run(run, self.states, "skipped", why))
+        return run
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
         """Return whether a task does not run although its file is right; log once why."""
@@ -337,35 +330,24 @@ class Scheduler:
         known.problem = why
         return bool(why)
 
-    def _note(self, key: TaskKey, event: Event, **members: Any) -> _Step:
-        return self._records(key, event, noted(*key, self.states, event, **members))
-
-    def _records(self, key: TaskKey, event: Event, decides: ChangeHandler[None]) -> _Step:
-        return _Step(0.0, key, partial(self._record, key, event, decides))
-
-    def _fires(self, key: TaskKey, run: Run) -> _Step:
-        return _Step(run.at.timestamp(), key, partial(self._fire, key, run))
-
-    def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
-        if at != known.next:
-            known.next = at
-            if at is not None:
-                heapq.heappush(self._queue, (at, key))
+    def _note(self, key: TaskKey, event: Event, **members: Any) -> _Record:
+        return _Record(event, noted(*key, self.states, event, **members))
 
     # ---------------------------------------------------------------------------------------------------------- doing
 
-    async def _do(self, step: _Step) -> None:
+    async def _do(self, key: TaskKey, step: _Step) -> None:
         """Do one step, and touch the task."""
         try:
-            await step.act()
+            if isinstance(step, Run):
+                await self._fire(key, step)
+            else:
+                await self._record(key, step)
         finally:
-            self._under_way.discard(step.key)
-            self.touch(step.key)
+            self._under_way.discard(key)
+            self.touch(key)
 
     async def _fire(self, key: TaskKey, run: Run) -> None:
         asked = run.asked
-        told = orjson.dumps([asked.group, asked.request_id, asked.session, run.task.agent])
-        asked = replace(asked, digest=hashlib.sha256(told).digest())
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
@@ -398,7 +380,7 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, "failed", not_run(run, self.states, "failed", why), asked)
+        await self._record(key, _Record("failed", not_run(run, self.states, "failed", why)), asked)
 
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
@@ -406,19 +388,17 @@ class Scheduler:
         self.states.waiting[key] = self.clock() + timedelta(seconds=seconds), why
         log.warning("task.waiting", group=run.group, task=run.id, why=why, again_in_seconds=round(seconds))
 
-    async def _record(
-        self, key: TaskKey, event: Event, decides: ChangeHandler[None], asked: Asked | None = None
-    ) -> None:
+    async def _record(self, key: TaskKey, record: _Record, asked: Asked | None = None) -> None:
         """Write a record through the pipeline, once for each event."""
         group, task = key
         if asked is None:
-            name = f"{task}.{event}.{stamp_of(self.clock())}"
+            name = f"{task}.{record.event}.{stamp_of(self.clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
-        asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
-        reply = orjson.loads(await self.change(asked, "run_task", decides))
+        asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{record.event}".encode()).digest())
+        reply = orjson.loads(await self.change(asked, "run_task", record.decides))
         if reply["ok"]:
             self._begun.pop(key, None)
-            if event == "missed":
+            if record.event == "missed":
                 log.warning("task.missed", group=group, task=task)
         else:
             why = reply["error"]["message"]
