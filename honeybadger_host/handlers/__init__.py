@@ -142,7 +142,7 @@ def _writes(deps: Dependencies) -> Mapping[str, Handler]:
     )
     waiting = frozenset(group for group, how in deps.settings.memory.writes.items() if how == "review")
     return {
-        **{name: reviewed(handler, deps.whole_files, deps.screen, waiting) for name, handler in writes.items()},
+        **{name: reviewed(handler, deps.whole_files, deps.texts, waiting) for name, handler in writes.items()},
         "decide_proposal": ChangeHandler(
             proposals.decide_proposal, partial(proposals.prepare_decide_proposal, deps, writes)
         ),

@@ -23,7 +23,7 @@ from honeybadger_agent.wire import (
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.redaction import Screen, not_blank, with_neutralised
+from honeybadger_host.handlers.redaction import Texts, not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import speaker_of
 from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.log import log
@@ -71,25 +71,26 @@ class Said:
         return Turn(number, at, role, self.speaker, by, self.content, tokens, tools, key=key, data=data)
 
 
-def said_in(screen: Screen, asked: Asked, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Said:
+def said_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Said:
     """Return the members of a turn as the log keeps them.
 
     Args:
         member: its path in the request, e.g. `payload`.
     Raises Refusal.
     """
-    text, thoughts = payload.content, 0
+    text = payload.content
     if payload.role == "assistant" and "<" in text:  # else nothing can be hidden, and looking takes 0.1 ms
         visible = Visible.of(text)
-        text, thoughts = visible.text, visible.count
+        text = visible.text
+        if visible.count:
+            texts.changed["thinking"] += visible.count
     not_blank(f"{member}.content", text)
     speaker = speaker_of(payload.sender, payload.role, f"{member}.sender")
-    content, changed = screen.text(asked, f"{member}.content", text)
     return Said(
-        speaker if payload.sender is None else screen.name(asked, f"{member}.sender", speaker),
-        content,
-        tuple(screen.name(asked, f"{member}.tools_used", name) for name in payload.tools_used or ()),
-        {**changed, **({"thinking": thoughts} if thoughts else {})},
+        speaker if payload.sender is None else texts.shown_name(f"{member}.sender", speaker),
+        texts.text(f"{member}.content", text),
+        tuple(texts.shown_name(f"{member}.tools_used", name) for name in payload.tools_used or ()),
+        texts.changed,
     )
 
 
@@ -101,8 +102,9 @@ def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
 def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, now: datetime) -> Outcome:
     """Append a turn; one that brings the session's document over a limit compacts it."""
     payload, logs = asked.payload, deps.turn_logs
-    deps.screen.path("session", asked.session)
-    said = said_in(deps.screen, asked, payload, "payload")
+    texts = deps.texts(asked)
+    texts.path("session", asked.session)
+    said = said_in(texts, payload, "payload")
     number = logs.next_number(asked.group, asked.session)
     made = said.turn(number, to_milliseconds(now), payload.role, asked.sender)
     turn = replace(made, input_tokens=payload.input_tokens, output_tokens=payload.output_tokens)
@@ -117,10 +119,10 @@ _Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | Non
 
 def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
     turns = asked.payload.turns
-    deps.screen.path("session", asked.session)
+    deps.texts(asked).path("session", asked.session)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     deps.speakers.check(asked, names)
-    said = [_said_with_data(deps.screen, asked, keyed, place) for place, keyed in enumerate(turns)]
+    said = [_said_with_data(deps.texts(asked), keyed, place) for place, keyed in enumerate(turns)]
     load_to_append(deps, asked)
     return deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns}), said
 
@@ -154,13 +156,10 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], prepared: _Appen
     return Outcome(with_neutralised(result, changed), (*changes, *after))
 
 
-def _said_with_data(screen: Screen, asked: Asked, keyed: KeyedTurn, place: int) -> tuple[Said, str | None]:
+def _said_with_data(texts: Texts, keyed: KeyedTurn, place: int) -> tuple[Said, str | None]:
     """Return the content and the data of a turn, without credentials. Raises Refusal."""
-    said = said_in(screen, asked, keyed, f"payload.turns.{place}")
-    if keyed.data is None:
-        return said, None
-    data, changed = screen.data(asked, f"payload.turns.{place}.data", keyed.data)
-    return replace(said, changed=Counter(said.changed) + changed), data
+    said = said_in(texts, keyed, f"payload.turns.{place}")
+    return said, None if keyed.data is None else texts.data(f"payload.turns.{place}.data", keyed.data)
 
 
 def _check_same(there: Turn, keyed: KeyedTurn, said: Said, data: str | None, place: int) -> None:

@@ -74,13 +74,13 @@ async def _begun(
     runtime: AgentRuntime, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
 ) -> tuple[ChatTurn, float]:
     """Return the specialist's turn, and the seconds that it may take. Raises Refusal."""
-    payload, screen = asked.payload, runtime.memory.screen
+    payload, texts = asked.payload, runtime.memory.texts(asked)
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
     parent = await _parent_of(runtime, asked, seconds)
     _check(runtime, asked, payload.agent, _chain(parent))
     agent = chosen(runtime, asked.group, payload.agent)
-    task, changed = screen.text(asked, "payload.task", not_blank("payload.task", payload.task))
-    context, _ = screen.text(asked, "payload.context", payload.context or "")
+    task = texts.text("payload.task", not_blank("payload.task", payload.task))
+    context = texts.text("payload.context", payload.context or "")
     digest = under_way.name.rpartition(".")[2]
     limits = _limits(runtime, parent, seconds)
     turn = ChatTurn(
@@ -89,9 +89,9 @@ async def _begun(
         under_way,
         asked.sender,
         f"{task}\n\nContext:\n{context}" if context else task,
-        changed,
+        texts.changed,
         agent,
-        Shown(under_way, redacts=screen.mode != "off"),
+        Shown(under_way, redacts=texts.mode != "off"),
         parent=parent,
         limits=limits,
     )

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from honeybadger_host.agents import Agents
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.handlers.entries.places import EntryPlaces
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.journal.journal import Journal
@@ -53,9 +54,9 @@ class Dependencies:
     def home(self) -> Path:
         return self.entry_files.home
 
-    @cached_property
-    def screen(self) -> Screen:
-        return Screen(self.settings.security.secrets)
+    def texts(self, asked: Asked) -> Texts:
+        """Return what cleans the texts of a request."""
+        return Texts(asked, self.settings.security.secrets)
 
     @cached_property
     def speakers(self) -> Speakers:

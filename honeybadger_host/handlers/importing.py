@@ -13,7 +13,7 @@ from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import cleaned
-from honeybadger_host.handlers.redaction import Screen, with_neutralised
+from honeybadger_host.handlers.redaction import Texts, with_neutralised
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
@@ -78,7 +78,7 @@ def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _P
     """Import records. Forgotten texts do not come back."""
     payload, taken = asked.payload, _Taken(prepared)
     if payload.turns:
-        deps.screen.path("session", asked.session)
+        deps.texts(asked).path("session", asked.session)
         _take_turns(deps, asked, payload.turns, taken, now)
     for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
         _take_entry(deps, asked, entry, target, taken, now)
@@ -94,7 +94,7 @@ def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn],
             taken.check(said.content)
             if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
                 raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
-            turn = _turn(deps.screen, asked, said, number + 1, last, taken, now)
+            turn = _turn(deps.texts(asked), said, number + 1, last, taken, now)
         except Refusal as refusal:
             taken.refused.append({"id": said.id, "why": refusal.message})
             continue
@@ -105,16 +105,14 @@ def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn],
         taken.changes += _marked(deps.whole_files, asked, before, number, now)
 
 
-def _turn(
-    screen: Screen, asked: Asked, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime
-) -> Turn:
+def _turn(texts: Texts, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime) -> Turn:
     """Return a turn as the log keeps it. Raises Refusal."""
     speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
     named = said.model_copy(update={"sender": speaker[:MAX_LINE_CHARACTERS] or said.role})
-    clean = said_in(screen, asked, named, "turn")
+    clean = said_in(texts, named, "turn")
     taken.neutralised.update(clean.changed)
     at = at_or_later(said.at, last, to_milliseconds(now), "at")
-    return clean.turn(number, at, said.role, asked.sender)
+    return clean.turn(number, at, said.role, texts.asked.sender)
 
 
 def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
@@ -136,7 +134,8 @@ def _take_entry(
 ) -> None:
     try:
         taken.check(said.content)
-        entry, neutralised = _entry(deps.screen, asked, said, target, now)
+        texts = deps.texts(asked)
+        entry = _entry(texts, said, target, now)
         if target in taken.files or _is_there(deps, asked.group, entry):
             taken.known += 1
             return
@@ -145,7 +144,7 @@ def _take_entry(
         return
     taken.files.add(target)
     taken.added += 1
-    taken.neutralised.update(neutralised)
+    taken.neutralised.update(texts.changed)
     taken.changes.append(FileWritten(asked.group, "entry", target, dump_entry(entry), None))
 
 
@@ -159,14 +158,12 @@ def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
     return False
 
 
-def _entry(
-    screen: Screen, asked: Asked, said: ImportedEntry, target: str, now: datetime
-) -> tuple[Entry, Mapping[str, int]]:
-    """Return an entry with its texts cleaned as by `save_memory`, and the changes made. Raises Refusal."""
+def _entry(texts: Texts, said: ImportedEntry, target: str, now: datetime) -> Entry:
+    """Return an entry with its texts cleaned as by `save_memory`. Raises Refusal."""
     members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
-    clean, neutralised = cleaned(asked, SaveMemory(**members, origin="imported"), screen)
+    clean = cleaned(texts, SaveMemory(**members, origin="imported"))
     created = min(time_given(said.created, "created"), now) if said.created else to_milliseconds(now)
-    entry = Entry(
+    return Entry(
         id=said.id,
         category=place_of(target)[1],
         content=clean.content,
@@ -174,9 +171,8 @@ def _entry(
         created=created,
         updated=max(created, min(time_given(said.updated, "updated"), now)) if said.updated else created,
         metadata=clean.metadata or {},
-        by=asked.sender,
+        by=texts.asked.sender,
         title=clean.title,
         aliases=tuple(clean.aliases or ()),
         origin=Origin("imported", where=clean.origin_from),
     )
-    return entry, neutralised

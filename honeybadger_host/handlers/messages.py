@@ -17,7 +17,7 @@ from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.redaction import CleanTexts, with_neutralised
+from honeybadger_host.handlers.redaction import with_neutralised
 from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -40,8 +40,8 @@ def prepare_send_message(deps: Dependencies, asked: Asked[SendMessage]) -> None:
 
 
 def send_message(deps: Dependencies, asked: Asked[SendMessage], prepared: None, now: datetime) -> Outcome:
-    deps.screen.path("session", asked.session)
-    texts = CleanTexts(asked, deps.screen)
+    texts = deps.texts(asked)
+    texts.path("session", asked.session)
     message = Message(
         seq=deps.journal.next_seq,
         at=to_milliseconds(now),

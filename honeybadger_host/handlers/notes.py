@@ -26,11 +26,12 @@ DEFAULT_SECTION = "Notes"
 def update_memory(deps: Dependencies, asked: Asked[UpdateMemory], now: datetime) -> Outcome:
     """Append a note to MEMORY.md, signed with the name of its sender."""
     section = DEFAULT_SECTION if asked.payload.section is None else asked.payload.section
-    section, content, screened = deps.screen.note(asked, section, asked.payload.content)
+    texts = deps.texts(asked)
+    section, content = texts.note(section, asked.payload.content)
     if asked.payload.pinned and not is_blank(neutralise(content).text):
         content = with_pin(content, pinned=True)
     note = _rendered(asked, content, section, now)
-    return Outcome(_saved(note, screened), (Added.of("note", asked.group, note.data),))
+    return Outcome(_saved(note, texts.changed), (Added.of("note", asked.group, note.data),))
 
 
 def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:
@@ -64,9 +65,10 @@ def edit_note(deps: Dependencies, asked: Asked[EditNote], found: tuple[bytes, No
     data = stands = held[slice(*place.span)].strip(b"\r\n")
     result: dict[str, Any] = {"file": MEMORY}
     if payload.content is not None:
-        section, content, screened = deps.screen.note(asked, place.section, payload.content)
+        texts = deps.texts(asked)
+        section, content = texts.note(place.section, payload.content)
         note = _rendered(asked, content, section, now)
-        data, result = note.data, _saved(note, screened)
+        data, result = note.data, _saved(note, texts.changed)
     if payload.pinned is not None:
         data = with_pin(data.decode(), pinned=payload.pinned).encode()
     ((id_, after),) = notes_of(asked.group, data).items()

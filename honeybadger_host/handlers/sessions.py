@@ -23,7 +23,7 @@ from honeybadger_host.files.safe_files import MAX_JSON_BYTES
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import check_version
-from honeybadger_host.handlers.redaction import CleanTexts, check_size, with_neutralised
+from honeybadger_host.handlers.redaction import Texts, check_size, with_neutralised
 from honeybadger_host.journal.changes import Added
 from honeybadger_host.memory.session_document import (
     Environment,
@@ -70,10 +70,10 @@ def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: No
     payload, documents = asked.payload, deps.sessions
     if not payload.model_fields_set - {"expected_version"}:
         raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
-    deps.screen.path("session", asked.session)
+    texts = deps.texts(asked)
+    texts.path("session", asked.session)
     document = documents.view(asked.group, asked.session).document
     check_version("the document", payload.expected_version, version_of(document))
-    texts = CleanTexts(asked, deps.screen)
     updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
     result = with_neutralised(_state(asked, updated), texts.changed)
     return Outcome(result, (documents.write(asked.group, asked.session, updated),))
@@ -146,7 +146,7 @@ def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
 
 
 def _updated(
-    document: SessionDocument, payload: UpdateSession, texts: CleanTexts, now: datetime, max_prose: int
+    document: SessionDocument, payload: UpdateSession, texts: Texts, now: datetime, max_prose: int
 ) -> SessionDocument:
     """Return the document with the payload's changes. Raises Refusal; then nothing was changed."""
     seconds = int(now.timestamp())
@@ -173,8 +173,8 @@ def _updated(
     return document.model_copy(update=changed)
 
 
-def _object(texts: CleanTexts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    clean = texts.tree(member, value)
+def _object(texts: Texts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    clean: dict[str, Any] = texts.tree(member, value)
     check_size(member, len(orjson.dumps(clean)), MAX_JSON_BYTES, "bytes")
     return clean
 
@@ -193,7 +193,7 @@ def _merged(state: Json, patch: Json) -> dict[str, object]:
     return merged
 
 
-def _facts(facts: Sequence[str], payload: UpdateSession, texts: CleanTexts) -> tuple[str, ...]:
+def _facts(facts: Sequence[str], payload: UpdateSession, texts: Texts) -> tuple[str, ...]:
     """Return the facts without those removed and with those added, each once."""
     kept = dict.fromkeys(facts)
     for at, fact in enumerate(payload.remove_facts or ()):
@@ -211,7 +211,7 @@ def _facts(facts: Sequence[str], payload: UpdateSession, texts: CleanTexts) -> t
     return tuple(kept)
 
 
-def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: CleanTexts, now: int) -> tuple[Task, ...]:
+def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: Texts, now: int) -> tuple[Task, ...]:
     """Return the tasks without those removed, with those changed in their places and the new ones at the end."""
     kept = {task.id: task for task in tasks}
     for at, id_ in enumerate(payload.remove_tasks or ()):
@@ -226,7 +226,7 @@ def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: CleanTexts, now
     return tuple(kept.values())
 
 
-def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: CleanTexts, now: int) -> Task:
+def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: Texts, now: int) -> Task:
     if known is None:
         if update.description is None:
             why = f"{member}.description is missing: the task is new; nothing was changed"
@@ -238,7 +238,7 @@ def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: 
     return known.model_copy(update=changed)
 
 
-def _environment(known: Environment, update: EnvironmentUpdate, texts: CleanTexts, now: int) -> Environment:
+def _environment(known: Environment, update: EnvironmentUpdate, texts: Texts, now: int) -> Environment:
     member = "payload.last_known_environment"
     changed: dict[str, object] = {"last_update": now}
     if update.workspace is not None:
@@ -254,8 +254,9 @@ def load_log(deps: Dependencies, asked: Asked) -> None:
 
 def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: None, now: datetime) -> Outcome:
     payload = asked.payload
-    deps.screen.path("session", asked.session)
-    content, changed = deps.screen.text(asked, "payload.content", payload.content or "")
+    texts = deps.texts(asked)
+    texts.path("session", asked.session)
+    content = texts.text("payload.content", payload.content or "")
     if payload.kind == "correction" and is_blank(neutralise(content).text):
         why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
         raise Refusal("invalid", why, field="payload.content")
@@ -272,5 +273,5 @@ def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: 
         by=asked.sender,
         request=asked.request_id,
     )
-    result = with_neutralised({"turn": feedback.turn}, changed)
+    result = with_neutralised({"turn": feedback.turn}, texts.changed)
     return Outcome(result, (Added.of("feedback", asked.group, dump_feedback(feedback)),))

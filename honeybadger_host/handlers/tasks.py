@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -120,7 +119,7 @@ def _prepare_schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask]) -
 
 
 def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: list[str], now: datetime) -> Outcome:
-    payload, files, screen = asked.payload, deps.memory.whole_files, deps.memory.screen
+    payload, files, texts = asked.payload, deps.memory.whole_files, deps.memory.texts(asked)
     there = {*(task_file(asked.group, each) for each in known), *files.below(tasks_folder(asked.group))}
     if len(there) >= MOST_TASKS:
         why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
@@ -132,12 +131,10 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: lis
     if (blank := blank_member(payload)) is not None:
         why = f"payload.{blank} is blank: say what to do; nothing was scheduled"
         raise Refusal("invalid", why, field=f"payload.{blank}")
-    name, changed = screen.text(asked, "payload.name", payload.name)
-    description, more = screen.text(asked, "payload.description", payload.description)
     said = {
         **payload.model_dump(),
-        "name": name,
-        "description": description,
+        "name": texts.text("payload.name", payload.name),
+        "description": texts.text("payload.description", payload.description),
         "agent": _agent(deps.memory.agents, asked),
         "time_zone": payload.time_zone or deps.host_zone,
     }
@@ -152,7 +149,7 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: lis
     state = TaskState(id_, now, until=now)
     row = task_row(deps, asked.group, id_, task, state, now)
     written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
-    return Outcome(with_neutralised(row, Counter(changed) + Counter(more)), (written, recorded(asked.group, state)))
+    return Outcome(with_neutralised(row, texts.changed), (written, recorded(asked.group, state)))
 
 
 def _new_ids(asked: Asked) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from honeybadger_agent.wire import (
 from honeybadger_agent.wording import meant
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.redaction import CleanTexts, check_size, not_blank, with_neutralised
+from honeybadger_host.handlers.redaction import check_size, not_blank, with_neutralised
 from honeybadger_host.journal.changes import FileWritten
 from honeybadger_host.memory.working_memory import (
     WorkingEntry,
@@ -49,8 +49,8 @@ def prepare_save(deps: Dependencies, asked: Asked[SaveToWorkingMemory]) -> None:
 def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, now: datetime) -> Outcome:
     """Save an entry; one that exists gets the new data and the new expiry."""
     payload = asked.payload
-    deps.screen.path("session", asked.session)
-    texts = CleanTexts(asked, deps.screen)
+    texts = deps.texts(asked)
+    texts.path("session", asked.session)
     key = texts.name("payload.key", payload.key)
     at = to_milliseconds(now)
     data = texts.said("payload.data", payload.data, heading=key)

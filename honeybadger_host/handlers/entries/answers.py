@@ -5,7 +5,6 @@ Texts of a request are neutralised, screened for credentials, and not blank.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -19,8 +18,7 @@ from honeybadger_agent.wire import (
     SaveMemory,
     is_store,
 )
-from honeybadger_host.handler_kinds import Asked
-from honeybadger_host.handlers.redaction import CleanTexts, Screen, check_size
+from honeybadger_host.handlers.redaction import Texts, check_size
 from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.text.json_values import value_in
@@ -138,19 +136,16 @@ def _is_json(text: str) -> bool:
 WriteT = TypeVar("WriteT", SaveMemory, EditMemory)
 
 
-def cleaned(
-    asked: Asked, payload: WriteT, screen: Screen, *, heading: str = "", category: str = ""
-) -> tuple[WriteT, Mapping[str, int]]:
-    """Return a payload with its texts cleaned, and the number of changes by kind. Raises Refusal.
+def cleaned(texts: Texts, payload: WriteT, *, heading: str = "", category: str = "") -> WriteT:
+    """Return a payload with its texts cleaned. Raises Refusal.
 
     Args:
         heading: the heading above the text when the payload has no title.
         category: where the entry is when the payload does not say.
     """
-    texts = CleanTexts(asked, screen)
     clean: dict[str, Any] = {}
     if payload.category is not None:
-        screen.path("payload.category", payload.category)
+        texts.path("payload.category", payload.category)
     if payload.name is not None:
         texts.name("payload.name", payload.name)
     if payload.title is not None:
@@ -166,12 +161,11 @@ def cleaned(
             clean[member] = [*each_once(lines)]
     content, is_document = payload.content, is_store(payload.category or category)
     if content is not None and is_document and _is_json(content):
-        clean["content"], changed = screen.data(asked, "payload.content", content)  # exact: no model reads it
-        texts.changed.update(changed)
+        clean["content"] = texts.data("payload.content", content)  # exact: no model reads it
     elif content is not None:
         if not is_document:
             check_size("payload.content", len(content), MAX_NOTE_CHARACTERS, "characters")
         clean["content"] = texts.said("payload.content", content, heading=clean.get("title") or heading)
     if payload.metadata is not None:
         clean["metadata"] = texts.tree("payload.metadata", payload.metadata)
-    return payload.model_copy(update=clean), dict(texts.changed)
+    return payload.model_copy(update=clean)

@@ -55,12 +55,13 @@ def screened(deps: Dependencies, asked: Asked[WriteT], *, heading: str = "", cat
     Args:
         heading, category: see `cleaned`.
     """
-    payload, neutralised = cleaned(asked, asked.payload, deps.screen, heading=heading, category=category)
+    texts = deps.texts(asked)
+    payload = cleaned(texts, asked.payload, heading=heading, category=category)
     origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
     is_for_ever = isinstance(payload, EditMemory) and payload.valid_until == "never"
     valid_until = None if is_for_ever else read_valid_until(payload.valid_until)
     gone = load_superseded(deps.places, asked.group, payload.supersedes or ())
-    return Write(payload, neutralised, origin, valid_until, gone)
+    return Write(payload, texts.changed, origin, valid_until, gone)
 
 
 def load_superseded(places: EntryPlaces, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:

@@ -8,7 +8,7 @@ by the sender who asked for it (docs/decisions/032-what-a-save-meets.md).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from honeybadger_agent.wire import (
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
 from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles
 from honeybadger_host.memory.entries.entry import memory_folder
 
@@ -45,7 +45,7 @@ class _Tried(NamedTuple):
 
 
 def reviewed(
-    handler: ChangeHandler[Any], files: WholeFiles, screen: Screen, groups: Collection[str]
+    handler: ChangeHandler[Any], files: WholeFiles, texts_of: Callable[[Asked], Texts], groups: Collection[str]
 ) -> ChangeHandler[Any]:
     """Return a handler whose changes wait in these groups, unless the operator asks."""
 
@@ -54,9 +54,10 @@ def reviewed(
         if asked.group not in groups or asked.sender == OPERATOR:
             return prepared
         files.load(proposal_file(asked.group, _id_of(asked)))
-        payload, _ = screen.tree(asked, "payload", asked.payload.model_dump(mode="json", exclude_none=True))
+        texts = texts_of(asked)
+        payload = texts.tree("payload", asked.payload.model_dump(mode="json", exclude_none=True))
         if asked.payload.type_name == "update_memory":
-            section, payload["content"], _ = screen.note(asked, payload.get("section", ""), payload["content"])
+            section, payload["content"] = texts.note(payload.get("section", ""), payload["content"])
             payload |= {"section": section} if section else {}
         return _Tried(prepared, payload)
 

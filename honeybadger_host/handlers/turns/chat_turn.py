@@ -138,7 +138,7 @@ class ChatTurn:
 
     async def ask(self) -> None:
         """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
-        model = CleanModel(await self.runtime.open_model(self.agent.model), self.asked, self.runtime.memory.screen)
+        model = CleanModel(await self.runtime.open_model(self.agent.model), self.asked, self.shown.redacts)
         self.model = model.name
         attempt = self.under_way.attempt
         self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
@@ -347,16 +347,16 @@ def begun(
     Args:
         most_turns: newest turns of the conversation that it gets at most; None: no separate limit.
     """
-    payload, screen = asked.payload, runtime.memory.screen
+    payload, texts = asked.payload, runtime.memory.texts(asked)
     not_blank("payload.content", payload.content)
-    screen.path("session", asked.session)
+    texts.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
-        speaker = screen.name(asked, "payload.sender", speaker)
-    content, changed = screen.text(asked, "payload.content", payload.content)
+        speaker = texts.shown_name("payload.sender", speaker)
+    content = texts.text("payload.content", payload.content)
     agent = chosen(runtime, asked.group, payload.agent)
-    shown = Shown(under_way, redacts=screen.mode != "off")
-    return ChatTurn(runtime, asked, under_way, speaker, content, changed, agent, shown, most_turns)
+    shown = Shown(under_way, redacts=texts.mode != "off")
+    return ChatTurn(runtime, asked, under_way, speaker, content, texts.changed, agent, shown, most_turns)
 
 
 def chosen(runtime: AgentRuntime, group: str, asked_for: str | None) -> Agent:

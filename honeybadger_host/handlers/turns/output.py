@@ -19,7 +19,7 @@ from honeybadger_agent.models.model import (
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import StreamLine, ToolRun
 from honeybadger_host.handler_kinds import Asked, TurnUnderWay
-from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.text.redaction import redact, redact_line
 
 
@@ -39,7 +39,7 @@ class CleanModel:
 
     model: Model
     asked: Asked
-    screen: Screen
+    redacts: bool
     seconds: float = 0.0
 
     @property
@@ -61,7 +61,7 @@ class CleanModel:
         if rest := visible.end():
             await on_text(rest)
         said = replace(said, text=Visible.of(said.text).text)
-        if self.screen.mode == "off":
+        if not self.redacts:
             return said
         calls = tuple(ToolCall(call.id, call.name, self._clean(call.arguments)) for call in said.calls)
         return replace(said, text=redact_line(said.text), calls=calls)
@@ -69,8 +69,9 @@ class CleanModel:
     def _clean(self, arguments: str) -> str:
         """Return the arguments of a call without credentials in them, still JSON if they were."""
         try:
-            clean, changed = Screen("redact").tree(self.asked, "a tool call", orjson.loads(arguments))
-            return orjson.dumps(clean).decode() if changed else arguments
+            value = orjson.loads(arguments)
+            clean = Texts(self.asked, "redact").tree("a tool call", value)
+            return arguments if clean == value else orjson.dumps(clean).decode()
         except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):  # no JSON, or too deep to be read
             return redact(arguments)[0]
 
