@@ -167,7 +167,6 @@ def _put_together(
         curator.consolidate if curator.uses.memory_window else None,
         curator.dream,
         lambda asked: forgetter.forget(asked),
-        lambda asked, result: pipeline.keep_answer(asked, result),
     )
     runtime = AgentRuntime(
         memory,

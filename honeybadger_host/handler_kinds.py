@@ -98,15 +98,12 @@ class WaitingHandler:
 
     Args:
         answer: asked -> result; runs on the event loop. Raises `wire.Refusal`, WorldFailed. It is cancelled when the
-            host stops: the request stays in its inbox, and the next start asks again. If it changes something, it
-            keeps a receipt, see `Pipeline.keep_answer`.
+            host stops: the request stays in its inbox, and the next start asks again.
+        is_kept: the answer gets a receipt, because the request changed something; see `Pipeline.keep_answer`.
     """
 
     answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
-
-
-# Keeps the answer to a waiting request that changed something; see `Pipeline.keep_answer`.
-Keeps: TypeAlias = Callable[[Asked, Mapping[str, Any]], Awaitable[None]]
+    is_kept: bool = False
 
 
 @dataclass(slots=True)

@@ -26,7 +26,6 @@ from honeybadger_host.handler_kinds import (
     Asked,
     ChangeHandler,
     Handler,
-    Keeps,
     Outcome,
     QueryHandler,
     TurnHandler,
@@ -69,13 +68,11 @@ class Jobs:
         consolidate: see `Consolidations`; None: nothing is consolidated.
         dream: see `Dreams`.
         forget: see `Forgetter`, which keeps the answers to its requests.
-        keep: see `Pipeline.keep_answer`.
     """
 
     consolidate: proposals.Consolidates | None
     dream: proposals.Dreams
     forget: Callable[[Asked], Awaitable[Mapping[str, Any]]]
-    keep: Keeps
 
 
 def build_table(
@@ -188,10 +185,10 @@ def _jobs(deps: Dependencies, jobs: Jobs, runtime: AgentRuntime) -> Mapping[str,
     readers = anyio.CapacityLimiter(messages.READ_AT_ONCE)
     return {
         "forget": WaitingHandler(partial(host.forget, jobs.forget)),
-        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate, jobs.keep)),
-        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream, jobs.keep)),
+        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate), is_kept=True),
+        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream), is_kept=True),
         "get_messages": WaitingHandler(partial(messages.get_messages, deps, readers)),
-        "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop, jobs.keep)),
+        "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop), is_kept=True),
     }
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.handler_kinds import CutShort, QueryHandler, TurnHandler, WaitingHandler
+from honeybadger_host.handler_kinds import Asked, CutShort, QueryHandler, TurnHandler, WaitingHandler
 from honeybadger_host.log import log
 from honeybadger_host.memory.injection_ledger import Served
 from honeybadger_host.spool.answers import Answers
@@ -39,6 +40,7 @@ class Beside:
         note: called with the context that a query served, before its reply is written.
         come_back: called with a turn that ran, for its decision.
         wake: wakes the pipeline.
+        keep: see `Pipeline.keep_answer`.
     """
 
     def __init__(
@@ -48,12 +50,14 @@ class Beside:
         note: Callable[[Served], None],
         come_back: Callable[[QueuedRequest], None],
         wake: Callable[[], None],
+        keep: Callable[[Asked, Mapping[str, Any]], Awaitable[None]],
     ) -> None:
         self._answers = answers
         self._turn_queue = turn_queue
         self._note = note
         self._come_back = come_back
         self._wake = wake
+        self._keep = keep
         self._answering, self._replying = Threads(QUERIES_AT_ONCE), Threads(1)
         self._queries: Counter[str] = Counter()
         self._lanes = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(QUERIES_AT_ONCE - 1))
@@ -129,7 +133,10 @@ class Beside:
                 if is_one_too_many:
                     why = f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
-                request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
+                result = await handler.answer(asking.asked)
+                if handler.is_kept:
+                    await self._keep(asking.asked, result)
+                request.state = Answered(wire.dump_reply(request.stem, result))
             await self._replying.run(self._answers.reply_beside, request)
             self._answers.tell()
         finally:

@@ -83,7 +83,7 @@ class Pipeline:
         # Held from the time changes get their numbers until they are committed.
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         self.turn_queue = TurnQueue(self._spool, self._journal, self.writer, at_once=settings.turns.at_once)
-        self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake)
+        self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake, self.keep_answer)
         # Turns that ran, and changes that the host itself asked for: to be decided in the next batches.
         self._ready: list[QueuedRequest] = []
         self.ended = anyio.Event()  # set after `stop`, when all requests that were taken are answered

@@ -21,7 +21,7 @@ from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, readable, stored, with_states
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.review.reverting import Reverting
 from honeybadger_host.handlers.review.writes import Accepting
@@ -100,9 +100,7 @@ def _work(
     return Applying(files, deps.entry_files, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
 
 
-async def consolidate(
-    deps: Dependencies, now: Consolidates | None, keep: Keeps, asked: Asked[Consolidate]
-) -> Mapping[str, Any]:
+async def consolidate(deps: Dependencies, now: Consolidates | None, asked: Asked[Consolidate]) -> Mapping[str, Any]:
     """Wait for the job, which writes through the pipeline.
 
     Args:
@@ -124,12 +122,10 @@ async def consolidate(
     if waits:
         noun = count_of(waits, "operation of it waits", "operations of it wait")
         told += f"; {noun} for you: honeybadger-host review {asked.group}"
-    result = {"up_to": up_to, "told": told}
-    await keep(asked, result)
-    return result
+    return {"up_to": up_to, "told": told}
 
 
-async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream]) -> Mapping[str, Any]:
+async def dream(deps: Dependencies, now: Dreams, asked: Asked[Dream]) -> Mapping[str, Any]:
     """Wait for the pass, which writes through the pipeline.
 
     Args:
@@ -143,9 +139,7 @@ async def dream(deps: Dependencies, now: Dreams, keep: Keeps, asked: Asked[Dream
         await anyio.to_thread.run_sync(_shown, deps.home, deps.entry_files, proposal) for proposal in dreamt.proposals
     ]
     counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
-    result = {"proposals": shown, **counts, "told": dreamt.told}
-    await keep(asked, result)
-    return result
+    return {"proposals": shown, **counts, "told": dreamt.told}
 
 
 def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
 from honeybadger_host.agents import Agent, unknown_agent
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Keeps, Outcome, TurnUnderWay
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnUnderWay
 from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank, with_neutralised
@@ -325,18 +325,13 @@ async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWa
     return ChangeHandler(turn.decide, partial(load_to_append, memory))
 
 
-async def stop_turn(stop: StopATurn, keep: Keeps, asked: Asked[StopTurn]) -> Mapping[str, Any]:
-    """End a turn, which gets its own reply; memory does not change.
-
-    The answer is kept, so that a repeated request does not end another turn.
-    """
+async def stop_turn(stop: StopATurn, asked: Asked[StopTurn]) -> Mapping[str, Any]:
+    """End a turn, which gets its own reply; memory does not change."""
     is_operator = asked.sender == OPERATOR
     if asked.payload.sender not in (None, asked.sender) and not is_operator:
         raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
     sender = asked.payload.sender if is_operator else asked.sender
-    result = (await stop(asked, sender, None if is_operator else asked.session)).model_dump()
-    await keep(asked, result)
-    return result
+    return (await stop(asked, sender, None if is_operator else asked.session)).model_dump()
 
 
 def begun(

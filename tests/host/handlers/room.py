@@ -118,7 +118,7 @@ class Room:
             "Europe/Berlin",
             running=lambda group: self.running,
         )
-        self.table = build_table(dependencies, Jobs(None, _unused, _unused, _unused), runtime, task_dependencies)
+        self.table = build_table(dependencies, Jobs(None, _unused, _unused), runtime, task_dependencies)
 
     def asking(
         self,

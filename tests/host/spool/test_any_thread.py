@@ -28,7 +28,7 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
     """Return what is read, and what changes it."""
     if name == "Beside.busy":
         queue = TurnQueue(NOTHING, NOTHING, NOTHING, at_once=1)
-        beside = Beside(NOTHING, queue, NOTHING, NOTHING, NOTHING)
+        beside = Beside(NOTHING, queue, NOTHING, NOTHING, NOTHING, NOTHING)
 
         def count(number: int) -> None:
             beside._queries[str(number % 300)] += 1
