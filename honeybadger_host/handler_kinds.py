@@ -51,7 +51,8 @@ class ChangeHandler(Generic[Prepared]):
     """Decides what a request changes.
 
     Args:
-        decide: (asked, prepared, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
+        decide: (asked, prepared, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`. The time
+            has whole milliseconds, the precision of everything that is kept.
         prepare: asked -> prepared; loads what `decide` needs, on a worker thread. Raises `wire.Refusal`, WorldFailed.
     """
 

@@ -123,6 +123,11 @@ def _change(deps: Dependencies, decide: _Decide, prepare: _Prepare) -> ChangeHan
     return ChangeHandler(partial(decide, deps), partial(prepare, deps))
 
 
+def _of_session(deps: Dependencies, decide: _Decide, load: Callable[[str, str], object]) -> ChangeHandler[Any]:
+    """Return a handler that needs its session loaded, by group and name."""
+    return ChangeHandler(partial(decide, deps), lambda asked: load(asked.group, asked.session))
+
+
 def _writes(deps: Dependencies) -> Mapping[str, Handler]:
     """Return the handlers whose changes wait in groups that are reviewed, and the one that decides about them."""
     saved = partial(saving.prepare_save_memory, similar=Similar(deps.index))
@@ -153,9 +158,9 @@ def _changes(deps: Dependencies) -> Mapping[str, Handler]:
         "undo": _change(deps, undo.undo, undo.prepare_undo),
         "rewind": _change(deps, rewind, prepare_rewind),
         "import_records": _change(deps, importing.import_records, importing.prepare_import_records),
-        "update_session": _change(deps, sessions.update_session, sessions.load),
-        "delete_session": _change(deps, sessions.delete_session, sessions.load_removal),
-        "record_feedback": _change(deps, sessions.record_feedback, sessions.load_log),
+        "update_session": _of_session(deps, sessions.update_session, deps.sessions.load),
+        "delete_session": _of_session(deps, sessions.delete_session, deps.sessions.load_removal),
+        "record_feedback": _of_session(deps, sessions.record_feedback, deps.turn_logs.load),
         "send_message": _change(deps, messages.send_message, messages.prepare_send_message),
     }
 

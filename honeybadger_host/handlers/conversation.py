@@ -103,10 +103,9 @@ def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, no
     """Append a turn; one that brings the session's document over a limit compacts it."""
     payload, logs = asked.payload, deps.turn_logs
     texts = deps.texts(asked)
-    texts.path("session", asked.session)
     said = said_in(texts, payload, "payload")
     number = logs.next_number(asked.group, asked.session)
-    made = said.turn(number, to_milliseconds(now), payload.role, asked.sender)
+    made = said.turn(number, now, payload.role, asked.sender)
     turn = replace(made, input_tokens=payload.input_tokens, output_tokens=payload.output_tokens)
     change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
     result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, said.changed)
@@ -119,7 +118,6 @@ _Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | Non
 
 def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
     turns = asked.payload.turns
-    deps.texts(asked).path("session", asked.session)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     deps.speakers.check(asked, names)
     said = [_said_with_data(deps.texts(asked), keyed, place) for place, keyed in enumerate(turns)]
@@ -145,7 +143,7 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], prepared: _Appen
             _check_same(there, keyed, said, data, place)
             numbers.append(there.number)
             continue
-        last = at_or_later(keyed.at, last, to_milliseconds(now), f"payload.turns.{place}.at")
+        last = at_or_later(keyed.at, last, now, f"payload.turns.{place}.at")
         turn = said.turn(number + len(changes), last, keyed.role, asked.sender, key=keyed.key, data=data)
         known[keyed.key] = turn
         numbers.append(turn.number)

@@ -55,8 +55,10 @@ class Dependencies:
         return self.entry_files.home
 
     def texts(self, asked: Asked) -> Texts:
-        """Return what cleans the texts of a request."""
-        return Texts(asked, self.settings.security.secrets)
+        """Return what cleans the texts of a request. Raises Refusal if its session looks like a credential."""
+        texts = Texts(asked, self.settings.security.secrets)
+        texts.path("session", asked.session)
+        return texts
 
     @cached_property
     def speakers(self) -> Speakers:

@@ -20,7 +20,6 @@ from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, ent
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.text.neutralise import one_line
-from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.text.turn import Turn
 
 
@@ -78,7 +77,6 @@ def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _P
     """Import records. Forgotten texts do not come back."""
     payload, taken = asked.payload, _Taken(prepared)
     if payload.turns:
-        deps.texts(asked).path("session", asked.session)
         _take_turns(deps, asked, payload.turns, taken, now)
     for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
         _take_entry(deps, asked, entry, target, taken, now)
@@ -111,7 +109,7 @@ def _turn(texts: Texts, said: ImportedTurn, number: int, last: datetime | None, 
     named = said.model_copy(update={"sender": speaker[:MAX_LINE_CHARACTERS] or said.role})
     clean = said_in(texts, named, "turn")
     taken.neutralised.update(clean.changed)
-    at = at_or_later(said.at, last, to_milliseconds(now), "at")
+    at = at_or_later(said.at, last, now, "at")
     return clean.turn(number, at, said.role, texts.asked.sender)
 
 
@@ -162,7 +160,7 @@ def _entry(texts: Texts, said: ImportedEntry, target: str, now: datetime) -> Ent
     """Return an entry with its texts cleaned as by `save_memory`. Raises Refusal."""
     members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
     clean = cleaned(texts, SaveMemory(**members, origin="imported"))
-    created = min(time_given(said.created, "created"), now) if said.created else to_milliseconds(now)
+    created = min(time_given(said.created, "created"), now) if said.created else now
     return Entry(
         id=said.id,
         category=place_of(target)[1],

@@ -20,7 +20,6 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import with_neutralised
 from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
-from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages
 
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
@@ -41,10 +40,9 @@ def prepare_send_message(deps: Dependencies, asked: Asked[SendMessage]) -> None:
 
 def send_message(deps: Dependencies, asked: Asked[SendMessage], prepared: None, now: datetime) -> Outcome:
     texts = deps.texts(asked)
-    texts.path("session", asked.session)
     message = Message(
         seq=deps.journal.next_seq,
-        at=to_milliseconds(now),
+        at=now,
         sender=asked.sender,
         content=texts.said("payload.content", asked.payload.content),
         session=asked.session,

@@ -37,7 +37,7 @@ from honeybadger_host.memory.session_document import (
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Feedback, dump_feedback, turns_file
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
@@ -62,25 +62,16 @@ def load_session(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str
     }
 
 
-def load(deps: Dependencies, asked: Asked) -> None:
-    deps.sessions.load(asked.group, asked.session)
-
-
 def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: None, now: datetime) -> Outcome:
     payload, documents = asked.payload, deps.sessions
     if not payload.model_fields_set - {"expected_version"}:
         raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
     texts = deps.texts(asked)
-    texts.path("session", asked.session)
     document = documents.view(asked.group, asked.session).document
     check_version("the document", payload.expected_version, version_of(document))
     updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
     result = with_neutralised(_state(asked, updated), texts.changed)
     return Outcome(result, (documents.write(asked.group, asked.session, updated),))
-
-
-def load_removal(deps: Dependencies, asked: Asked) -> None:
-    deps.sessions.load_removal(asked.group, asked.session)
 
 
 def delete_session(deps: Dependencies, asked: Asked[DeleteSession], prepared: None, now: datetime) -> Outcome:
@@ -248,14 +239,9 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: Texts, no
     return known.model_copy(update=changed)
 
 
-def load_log(deps: Dependencies, asked: Asked) -> None:
-    deps.turn_logs.load(asked.group, asked.session)
-
-
 def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: None, now: datetime) -> Outcome:
     payload = asked.payload
     texts = deps.texts(asked)
-    texts.path("session", asked.session)
     content = texts.text("payload.content", payload.content or "")
     if payload.kind == "correction" and is_blank(neutralise(content).text):
         why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
@@ -265,7 +251,7 @@ def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: 
         why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
         raise Refusal("not_found", why, field="payload.turn")
     feedback = Feedback(
-        at=to_milliseconds(now),
+        at=now,
         kind=payload.kind,
         content=content,
         session=asked.session,

@@ -16,7 +16,6 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHa
 from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, begun
 from honeybadger_host.journal.changes import Added, Change, FileRemoved, read_whole
-from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.runs import Run, TaskChanged
 from honeybadger_host.work.task_files import TaskFile, TaskStates, task_file
@@ -80,7 +79,7 @@ def _is_told(task: TaskFile, said: str) -> bool:
 def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> Added:
     said = Message(
         seq=seq,
-        at=to_milliseconds(now),
+        at=now,
         sender=result["agent"],
         content=result["content"],
         session=run.task.session,

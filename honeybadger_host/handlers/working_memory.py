@@ -29,7 +29,7 @@ from honeybadger_host.memory.working_memory import (
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
-from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+from honeybadger_host.text.time_stamps import time_stamp
 
 DEFAULT_TTL_MINUTES: Final = 5.0
 # Longest life of an entry, in minutes: text that must last longer belongs into long-term memory.
@@ -50,9 +50,7 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, 
     """Save an entry; one that exists gets the new data and the new expiry."""
     payload = asked.payload
     texts = deps.texts(asked)
-    texts.path("session", asked.session)
     key = texts.name("payload.key", payload.key)
-    at = to_milliseconds(now)
     data = texts.said("payload.data", payload.data, heading=key)
     check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
     entry = WorkingEntry(
@@ -60,8 +58,8 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, 
         session=asked.session,
         category=None if payload.category is None else texts.line("payload.category", payload.category),
         tags=each_once(texts.line("payload.tags", tag) for tag in payload.tags or ()),
-        stored_at=at,
-        expires_at=at + _ttl(payload),
+        stored_at=now,
+        expires_at=now + _ttl(payload),
         by=asked.sender,
         request=asked.request_id,
         data=data,

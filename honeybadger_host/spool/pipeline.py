@@ -44,6 +44,7 @@ from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.threads import Threads
 
 # Maximum number of requests in a commit: more gain 3 %, and make new requests wait longer. Each may be of
@@ -296,7 +297,7 @@ class Pipeline:
 
     def _decide(self, received: RequestBatch) -> int:
         """Decide every change; return how many requests are over a limit. Event loop, no I/O."""
-        now, over = datetime.now(UTC), 0
+        now, over = to_milliseconds(datetime.now(UTC)), 0
         for request in received.requests:
             is_new = not request.has_run and request.answer_to is None
             is_repeated = isinstance(request.state, Answered) and request.state.outcome == REPEATED

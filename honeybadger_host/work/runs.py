@@ -13,7 +13,7 @@ import orjson
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, without_preparation
+from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.journal.changes import Change, fingerprint, read_whole
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.task_files import Event, TaskFile, TaskState, TaskStates, recorded
@@ -80,25 +80,6 @@ class Run:
             members["until"] = self.at
         after = state.after(event, now, run=self.at, missed=self.missed, heard=self.heard, seen=self.seen, **members)
         return recorded(self.group, after)
-
-
-def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:
-    """Return the handler that records a run as failed, missed or skipped."""
-
-    def decide(asked: Asked, now: datetime) -> Outcome:
-        return Outcome({}, (run.ended(states, event, now, why=why),))
-
-    return without_preparation(decide)
-
-
-def noted(group: str, task: str, states: TaskStates, event: Event, **members: Any) -> ChangeHandler[None]:
-    """Return the handler that records that a task was first seen, paused or resumed."""
-
-    def decide(asked: Asked, now: datetime) -> Outcome:
-        state = states.view(group, task) or TaskState(task)
-        return Outcome({}, (recorded(group, state.after(event, now, **members)),))
-
-    return without_preparation(decide)
 
 
 def why_skipped(run: Run, before: TaskState, home: Path, turn_logs: TurnLogs) -> tuple[Run, str]:

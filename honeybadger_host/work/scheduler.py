@@ -14,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -28,22 +29,24 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.safe_files import Signature
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, TurnHandler
-from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Outcome, TurnHandler, without_preparation
+from honeybadger_host.journal.changes import Change, read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.work.runs import Run, TaskChanged, not_run, noted, run_in, stamp_of, why_skipped
+from honeybadger_host.work.runs import Run, TaskChanged, run_in, stamp_of, why_skipped
 from honeybadger_host.work.task_files import (
     EPOCH,
     Event,
     TaskFile,
     TaskKey,
+    TaskState,
     TaskStates,
     check_id,
     has_tasks,
     parse_task,
     place_of,
+    recorded,
     task_file,
     tasks_folder,
     tasks_of,
@@ -85,7 +88,7 @@ class _Record:
     """A record that is due, without a run."""
 
     event: Event
-    decides: ChangeHandler[None]
+    change: Callable[[datetime], Change]  # the time -> the record
     at: datetime = EPOCH  # before all runs
 
 
@@ -316,10 +319,10 @@ class Scheduler:
         run = Run(*key, task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return _Record("missed", not_run(run, self.states, "missed", why))
+            return self._not_run(run, "missed", why)
         run, why = why_skipped(run, state, self.home, self.turn_logs)
         if why:
-            return _Record("skipped", not_run(run, self.states, "skipped", why))
+            return self._not_run(run, "skipped", why)
         return run
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
@@ -331,7 +334,17 @@ class Scheduler:
         return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Record:
-        return _Record(event, noted(*key, self.states, event, **members))
+        """Return the record that a task was first seen, paused or resumed."""
+
+        def change(now: datetime) -> Change:
+            state = self.states.view(*key) or TaskState(key[1])
+            return recorded(key[0], state.after(event, now, **members))
+
+        return _Record(event, change)
+
+    def _not_run(self, run: Run, event: Event, why: str) -> _Record:
+        """Return the record of a run that failed, was missed or is skipped."""
+        return _Record(event, partial(run.ended, self.states, event, why=why))
 
     # ---------------------------------------------------------------------------------------------------------- doing
 
@@ -380,7 +393,7 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, _Record("failed", not_run(run, self.states, "failed", why)), asked)
+        await self._record(key, self._not_run(run, "failed", why), asked)
 
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
@@ -395,7 +408,8 @@ class Scheduler:
             name = f"{task}.{record.event}.{stamp_of(self.clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
         asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{record.event}".encode()).digest())
-        reply = orjson.loads(await self.change(asked, "run_task", record.decides))
+        decides = without_preparation(lambda asked, now: Outcome({}, (record.change(now),)))
+        reply = orjson.loads(await self.change(asked, "run_task", decides))
         if reply["ok"]:
             self._begun.pop(key, None)
             if record.event == "missed":

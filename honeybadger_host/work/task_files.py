@@ -24,12 +24,13 @@ from honeybadger_host.journal.changes import TASK_RECORD, Added, Change, FileRem
 from honeybadger_host.memory.edited import Time, checked, read_json
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
-from honeybadger_host.work.times import Interval, Once, Schedule, next_run, read_cron, read_zone
+from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Type of a schedule -> the member that it needs.
 _GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
 _ID: Final = re.compile(TASK_ID)
+_FAR: Final = datetime(3000, 1, 1, tzinfo=UTC)  # an interval after it is still a time that exists
 
 
 class TaskFile(TaskMembers):
@@ -42,7 +43,7 @@ class TaskFile(TaskMembers):
     """
 
     paused: bool | Annotated[str, StringConstraints(max_length=200)] = False
-    created: Annotated[Time | None, Field(strict=False)] = None
+    created: Annotated[Time | None, Field(strict=False, le=_FAR)] = None
     by: str | None = None
 
 
@@ -153,10 +154,7 @@ def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds:
     if seconds < least_seconds:
         raise WrongSchedule("interval_seconds", f"must be at least {least_seconds:g} (tasks.least_seconds)")
     anchor = (task.created if isinstance(task, TaskFile) else None) or EPOCH
-    interval = Interval(timedelta(seconds=seconds), anchor)
-    if next_run(interval, now) is None:
-        raise WrongSchedule("created", "is so late that no run can follow it: take it away, or write when this began")
-    return interval
+    return Interval(timedelta(seconds=seconds), anchor)
 
 
 def shown_schedule(task: TaskMembers, host_zone: str) -> str:

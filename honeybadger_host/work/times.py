@@ -108,10 +108,7 @@ def next_run(schedule: Schedule, after: datetime) -> datetime | None:
             return at.astimezone(UTC) if at > after else None
         case Interval(every=every, anchor=anchor):
             passed = max((after - anchor) // every, 0)
-            try:
-                return anchor.astimezone(UTC) + (passed + 1) * every
-            except OverflowError:  # in the year 10000
-                return None
+            return anchor.astimezone(UTC) + (passed + 1) * every
         case Cron(expression=expression, zone=zone):
             fields = expression.split()
             follows_the_clock = fields[-5].startswith("*") or fields[-4].startswith("*")

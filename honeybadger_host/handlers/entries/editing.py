@@ -33,7 +33,6 @@ from honeybadger_host.memory.entries.entry import (
     version_of,
     with_origin,
 )
-from honeybadger_host.text.time_stamps import to_milliseconds
 
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 
@@ -89,7 +88,6 @@ def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: 
     payload, places = edit.write.payload, deps.places
     file, data, before = places.the_one(asked.group, payload.id)
     check_version(f"entry {before.id}", payload.expected_version, version_of(data))
-    now = to_milliseconds(now)
     check_future(edit.write.valid_until, now)
     after = _edited(before, edit, now)
     if not is_store(after.category):

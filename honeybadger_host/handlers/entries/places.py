@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import Refusal
@@ -25,29 +26,6 @@ class Holding(NamedTuple):
     file: str
     data: bytes
     entry: Entry
-
-
-def places_of(
-    entries: EntryFiles,
-    read: _Read,
-    group: str,
-    elsewhere: str | None,
-    place: Callable[[int], str],
-) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the files that an entry may have, with their content: one for each salt, until one is free.
-
-    Args:
-        elsewhere: the id that the index has for it, whose files come first.
-        place: salt -> file.
-    """
-    for file in () if elsewhere is None else entries.find(group, elsewhere):
-        yield file, read(file)
-    for salt in itertools.count():
-        file = place(salt)
-        data = read(file)
-        yield file, data
-        if data is None:
-            return
 
 
 def standing_in(entries: EntryFiles, places: Iterable[tuple[str, bytes | None]]) -> Iterator[Holding]:
@@ -85,27 +63,33 @@ class EntryPlaces:
         found = self._of_name(self.entries.read, group, category, name)
         return with_name(standing_in(self.entries, found), category, name)
 
-    def _of_name(self, read: _Read, group: str, category: str, name: str) -> Iterator[tuple[str, bytes | None]]:
-        elsewhere = self.lookups.named(group, category, name)
-        return places_of(
-            self.entries,
-            read,
-            group,
-            elsewhere,
-            lambda salt: entry_file(group, category, named_id(category, name, salt)),
-        )
-
     def of_text(self, group: str, category: str, text: str) -> list[str]:
         """Return the files that an entry of this text may have, loaded, as `named` does."""
         elsewhere = self.lookups.known(group, category, text)
-        found = places_of(
-            self.entries,
-            self.files.load,
-            group,
-            elsewhere,
-            lambda salt: entry_file(group, category, entry_id(category, text, salt)),
-        )
+        found = self._places(self.files.load, group, category, elsewhere, partial(entry_id, category, text))
         return [file for file, _ in found]
+
+    def _of_name(self, read: _Read, group: str, category: str, name: str) -> Iterator[tuple[str, bytes | None]]:
+        elsewhere = self.lookups.named(group, category, name)
+        return self._places(read, group, category, elsewhere, partial(named_id, category, name))
+
+    def _places(
+        self, read: _Read, group: str, category: str, elsewhere: str | None, id_of: Callable[[int], str]
+    ) -> Iterator[tuple[str, bytes | None]]:
+        """Yield the files that an entry may have, with their content: one for each salt, until one is free.
+
+        Args:
+            elsewhere: the id that the index has for it, whose files come first.
+            id_of: salt -> id.
+        """
+        for file in () if elsewhere is None else self.entries.find(group, elsewhere):
+            yield file, read(file)
+        for salt in itertools.count():
+            file = entry_file(group, category, id_of(salt))
+            data = read(file)
+            yield file, data
+            if data is None:
+                return
 
     def load(self, group: str, id_: str) -> list[str]:
         """Load the files of an id, and their places in the archive; return the files. Raises WorldFailed."""

@@ -45,7 +45,7 @@ from honeybadger_host.memory.entries.entry import (
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.labels import folded
-from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+from honeybadger_host.text.time_stamps import time_stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,6 @@ def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: S
 
 def save_memory(deps: Dependencies, asked: Asked[SaveMemory], said: _Said, now: datetime) -> Outcome:
     """Save a new entry, or reinforce the one with the same text."""
-    now = to_milliseconds(now)
     check_future(said.write.valid_until, now)
     payload, places = said.write.payload, deps.places
     if (name := payload.name) is not None:

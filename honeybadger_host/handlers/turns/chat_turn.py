@@ -344,7 +344,6 @@ def begun(
     """
     payload, texts = asked.payload, runtime.memory.texts(asked)
     not_blank("payload.content", payload.content)
-    texts.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
         speaker = texts.shown_name("payload.sender", speaker)

@@ -38,7 +38,7 @@ from honeybadger_host.threads import Threads
 from honeybadger_host.work.task_files import TaskStates
 from tests.host.indexes import index_of, ledger_of, made
 
-NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
 
 
 async def _unused(*asked: object) -> Any:

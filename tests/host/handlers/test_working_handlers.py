@@ -97,7 +97,7 @@ def test_the_fifty_first_entry_is_refused_with_advice(room: Room) -> None:
     refusal = room.refused(SAVE, key="one more", data="x")
     assert (refusal.code, refusal.field) == ("too_large", "payload.key")
     assert "holds 50 entries, the limit is 50: save under a key" in refusal.message
-    assert "the next one expires in 4m10s; nothing was saved" in refusal.message
+    assert "the next one expires in 4m11s; nothing was saved" in refusal.message
     assert len(listed(room)) == 50
     assert save(room, key="k7", data="new")["replaced"] is True
     assert save(room, "other", key="one more", data="x")
