@@ -24,7 +24,7 @@ from honeybadger_host.cli.options import (
 )
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
-from honeybadger_host.errors import HostError, NotRunning
+from honeybadger_host.errors import NotRunning
 from honeybadger_host.files.home import is_served, make_home, read_holder
 from honeybadger_host.observe import configure_logging, read_status, warn_on_stderr
 from honeybadger_host.ops.findings import Finding
@@ -86,11 +86,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show whether a host serves the home, and its status. Exit code 7: none does."""
-    try:
-        is_running = is_served(home)
-    except OSError as error:
-        raise HostError(f"cannot look at the lock of {home}: {error.strerror}") from None
-    snapshot = read_status(home)
+    is_running, snapshot = is_served(home), read_status(home)
     if as_json:
         print_json({"running": is_running, **snapshot})
     if not is_running and not (home / "groups").is_dir():

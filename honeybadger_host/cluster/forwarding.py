@@ -116,7 +116,7 @@ class _Lying:
         if self.box == TURNS:
             os.close(opened.open_stream(self.request_id))
         try:
-            found = opened.read(self._name, MOST_BYTES)
+            found = read_incoming(opened.requests_fd, self._name, MOST_BYTES)
         except (FileNotFoundError, NotRegular, Changing):
             return None
         self._signature = found.signature

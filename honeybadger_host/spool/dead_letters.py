@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox
+from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, Mailbox
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.safe_files import (
     make_folders,
@@ -229,7 +229,10 @@ def find_dead(home: Path, name: str) -> DeadLetter:
 
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
-    """Put the request of a dead letter back into its inbox and remove the letter. Raises HostError."""
+    """Put the request of a dead letter back into its inbox and remove the letter.
+
+    Raises HostError, BadName, OSError.
+    """
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or letter.reason.keys() & {"owner", "left_out"} or not REQUEST_ID.fullmatch(stem):
@@ -238,25 +241,19 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
             "file was not read or was somebody else's, only its beginning was kept, or its name is no id)"
         )
     folder = TURNS if letter.reason.get("box") == TURNS else REQUESTS
-    try:
-        box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
-        with contextlib.closing(open_box(box)) as opened:
-            owner = os.fstat(opened.requests_fd).st_uid
-            if owner != os.geteuid():
-                os.chown(letter.bytes_path, owner, -1)
-            os.rename(letter.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
-    except (BadName, OSError) as error:
-        raise HostError(f"cannot put {letter.name} back: {error}") from None
+    box = Inbox(group, sender, str(Mailbox.of(home, group, sender).root), folder=folder)
+    with contextlib.closing(open_box(box)) as opened:
+        owner = os.fstat(opened.requests_fd).st_uid
+        if owner != os.geteuid():
+            os.chown(letter.bytes_path, owner, -1)
+        os.rename(letter.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
     drop_dead(letter)  # if the request has failed again by now, its letter has another name
 
 
 def drop_dead(letter: DeadLetter) -> None:
-    """Remove a dead letter for good. Raises HostError."""
-    try:
-        letter.bytes_path.unlink(missing_ok=True)
-        letter.path.unlink(missing_ok=True)
-    except OSError as error:
-        raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None
+    """Remove a dead letter for good. Raises OSError."""
+    letter.bytes_path.unlink(missing_ok=True)
+    letter.path.unlink(missing_ok=True)
 
 
 def _load(home: Path, name: str) -> DeadLetter:

@@ -13,13 +13,7 @@ from typing import Final
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.files.group_folders import Unchanged
-from honeybadger_host.files.safe_files import (
-    Incoming,
-    Signature,
-    open_folder,
-    open_new,
-    read_incoming,
-)
+from honeybadger_host.files.safe_files import Signature, open_folder, open_new
 from honeybadger_host.log import log
 
 SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
@@ -96,10 +90,6 @@ class OpenInbox:
     inbox: Inbox
     requests_fd: int
     replies_fd: int
-
-    def read(self, name: str, max_bytes: int) -> Incoming:
-        """Read one request file; see `files.read_incoming`."""
-        return read_incoming(self.requests_fd, name, max_bytes)
 
     def reply(self, name: str, data: bytes) -> None:
         """Write a reply under the request's name, complete or not at all. Raises OSError."""

@@ -142,20 +142,11 @@ class Pipeline:
         It ends the turn of that name, if one is under way in the journal. If the caller is cancelled, the change may
         still be made.
         """
-        answered, reply = anyio.Event(), b""
-
-        def take(data: bytes) -> None:
-            nonlocal reply
-            reply = data
-            answered.set()
-
-        inbox, now = Inbox(asked.group, asked.sender, ""), time.monotonic()
+        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        inbox, name, now = Inbox(asked.group, asked.sender, ""), asked.request_id, time.monotonic()
         state = Asking(asked, handler)
-        self._hand_in(
-            QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, state, type_name, answer_to=take)
-        )
-        await answered.wait()
-        return reply
+        self._hand_in(QueuedRequest(inbox, name, name, now, now, state, type_name, answer_to=reply.set_result))
+        return await asyncio.shield(reply)
 
     async def keep_answer(
         self,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal, check_numbers
-from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, printable
+from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, printable, read_incoming
 from honeybadger_host.handler_kinds import Asked, Handler
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.journal.schema import TurnKey
@@ -190,7 +190,7 @@ class RequestReader:
         """Read the file and check all but its text. Raises FileNotFoundError, _Unserved."""
         inbox, name, most = request.inbox, request.name, rate_limits.MAX_REQUEST_BYTES
         try:
-            incoming = opened.read(name, MAX_BURIED_BYTES)
+            incoming = read_incoming(opened.requests_fd, name, MAX_BURIED_BYTES)
         except FileNotFoundError:
             raise
         except Changing:

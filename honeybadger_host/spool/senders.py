@@ -50,7 +50,7 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     Folders that a sender of open mode made are taken over; a link among them is refused.
 
     Returns: the sender's folder.
-    Raises BadName; HomeError: the folders cannot be made or given to `uid` (that needs root).
+    Raises BadName; OSError; HomeError: the folders cannot be given to `uid` (that needs root).
     """
     check_holder(home, group, sender)
     mailbox, senders = Mailbox.of(home, group, sender), load_senders(home)
@@ -76,8 +76,6 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
             os.chown(home / SENDERS_FILE, host_uid, -1, follow_symlinks=False)  # the host must read it
     except PermissionError as error:
         raise HomeError(f"cannot make {error.filename} for uid {uid}: {error.strerror}; run it as root") from None
-    except OSError as error:
-        raise HomeError(f"cannot make {error.filename or SENDERS_FILE}: {error.strerror}") from None
     return mailbox.root
 
 

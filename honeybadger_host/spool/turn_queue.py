@@ -229,12 +229,9 @@ class TurnQueue:
             await self._writer.run(self._journal.keep_step, turn, step)
 
         def show(line: bytes) -> None:
-            nonlocal stream
             if stream is not None:
-                try:
-                    os.write(stream, line)  # not synced: the reply has everything, too
-                except OSError:
-                    stream = None
+                with contextlib.suppress(OSError):  # the reply has everything, too
+                    os.write(stream, line)
 
         try:
             stop = self._running[turn].stop
