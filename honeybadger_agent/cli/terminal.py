@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 # Unicode categories of characters that move the cursor, hide or reorder text, or end a line.
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"  # scripts and emoji need joiners; a soft hyphen is invisible
-_STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "mark": "36", "warning": "33", "error": "31"}
+_STYLES: Final[Mapping[str, str]] = {
+    "dim": "2",
+    "who": "1;36",
+    "mark": "36",
+    "good": "32",
+    "warning": "33",
+    "error": "31",
+}
 _SILENT_SECONDS: Final = 2.0  # before a wait is shown
 _CLEAR: Final = "\r\x1b[2K"
 
@@ -64,6 +71,7 @@ def complain(message: str) -> None:
 
 
 def painted(text: str, style: str, out: TextIO) -> str:
+    """Return a text in a style if `out` takes it."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if takes_styles(out) else text
 
 

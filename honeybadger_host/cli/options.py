@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from honeybadger_agent.cli.terminal import print_lines, takes_styles
+from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.errors import NoHome
 from honeybadger_agent.home import find_home, home_above, prefer_served
 from honeybadger_agent.wording import MAX_NAMED
@@ -101,11 +101,6 @@ def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
         print_json(value)
     else:
         print_lines(lines)
-
-
-def paint(text: str, colour: str) -> str:
-    """Return a text in a colour if standard output is a terminal with colours."""
-    return typer.style(text, fg=colour) if takes_styles(sys.stdout) else text
 
 
 def moment(milliseconds: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,16 +11,16 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from honeybadger_agent.cli.terminal import here
+from honeybadger_agent.cli.terminal import here, painted
 from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, paint, print_json, tell, with_files
+from honeybadger_host.cli.options import AsJson, Home, print_json, tell, with_files
 
 app = typer.Typer(rich_markup_mode=None)
 
 _Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
-_COLOURS: Final = {"   +": "green", "   -": "red"}  # of the lines of a difference
+_STYLES: Final = {"   +": "good", "   -": "error"}  # of the lines of a difference
 
 
 @app.command()
@@ -194,4 +195,4 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
 def _print(lines: Iterable[str]) -> None:
     """Print the lines of operations."""
     for line in lines:
-        print(paint(here(line), _COLOURS[line[:4]]) if line[:4] in _COLOURS else here(line))
+        print(painted(here(line), _STYLES[line[:4]], sys.stdout) if line[:4] in _STYLES else here(line))

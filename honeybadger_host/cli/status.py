@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.cli.terminal import here
+from honeybadger_agent.cli.terminal import here, painted
 from honeybadger_agent.wording import count_of, in_words, listed
-from honeybadger_host.cli.options import moment, paint
+from honeybadger_host.cli.options import moment
 from honeybadger_host.ops.findings import Finding, dead_letters, disk, faults_in
 
-_COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
+_STYLES: Final = {"ok": "good", "warning": "warning", "problem": "error"}
 
 
 def print_finding(finding: Finding) -> None:
     """Print a finding of the doctor, with its advice on the next line."""
-    level = paint(f"{finding.level:8}", _COLOURS[finding.level])
+    level = painted(f"{finding.level:8}", _STYLES[finding.level], sys.stdout)
     advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
     print(f"{level}  {finding.check}: {here(finding.message)}{advice}", flush=True)
 
@@ -45,7 +46,7 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     for removed in status_.get("removed_unread", ()):
         when = moment(removed["at"])
         went = f"removed   {removed['what']} went from {removed['file']} in a save of {when}"
-        print(paint(f"{went}\n{'':10}honeybadger-host undo {removed['seq']} brings them back", "yellow"))
+        print(painted(f"{went}\n{'':10}honeybadger-host undo {removed['seq']} brings them back", "warning", sys.stdout))
     if (tasks := status_.get("tasks")) and tasks["known"]:
         _print_tasks(tasks)
     for target in status_.get("push", ()):
@@ -53,7 +54,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     _print_search(status_["index"])
     _print_faults(folder, status_)
     if status_["last_error"]:
-        print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
+        error = f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}"
+        print(painted(error, "warning", sys.stdout))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")
 
