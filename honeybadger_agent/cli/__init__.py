@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from honeybadger_agent import installed_version
@@ -34,6 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     if "command" not in options:
         known.error("the following arguments are required: COMMAND")
+    names = options.pop("names")
     from honeybadger_agent.cli import commands  # a tenth of a second, mostly pydantic's
 
     try:
@@ -43,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"{error}; see {known.prog} {options['command']} --help")
         return 2
     except RequestFailed as error:
-        message = str(error) if options["command"] == "call" else str(error).replace("payload.", "")
+        message = str(error) if options["command"] == "call" else _in_options(str(error), names)
         seconds = error.retry_after_seconds
         complain(f"{error.code}: {message}" + ("" if seconds is None else f" (again in {in_words(seconds)})"))
         return 1
@@ -60,6 +62,15 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the buffered output is gone
         return 0
     return done or 0
+
+
+def _in_options(message: str, names: Mapping[str, str]) -> str:
+    """Return a message about a request's members in the words of the command.
+
+    Args:
+        names: member of the request -> argument of the command.
+    """
+    return re.sub(r"\bpayload\.(\w+)", lambda found: names.get(found[1], found[1]), message)
 
 
 if __name__ == "__main__":

@@ -278,9 +278,8 @@ def parser() -> argparse.ArgumentParser:
             command = commands.add_parser(
                 name, aliases=aliases, description=description, parents=[where], allow_abbrev=False
             )
-            command.set_defaults(command=name)
-            for argument, options in arguments:
-                command.add_argument(argument, **options)
+            names = {command.add_argument(argument, **options).dest: argument for argument, options in arguments}
+            command.set_defaults(command=name, names=names)
     return made
 
 

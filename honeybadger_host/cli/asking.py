@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,7 +72,7 @@ def asked_of(
     try:
         request = parse_members(REQUEST_TYPES[type_name], given)
     except Refusal as refusal:
-        raise _wrong_option(refusal.message) from None
+        raise typer.BadParameter(_as_typed(refusal.message)) from None
     return reply_to(folder, group, request, session=session).result or {}
 
 
@@ -102,10 +104,14 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str = 
     if reply.error is None:
         return reply
     if reply.error.code in ("invalid", "too_large"):
-        raise _wrong_option(reply.error.message)
-    message = reply.error.message.replace("payload.", "")
-    raise (NotFound if reply.error.code == "not_found" else HostError)(message)
+        raise typer.BadParameter(_as_typed(reply.error.message))
+    raise (NotFound if reply.error.code == "not_found" else HostError)(_as_typed(reply.error.message))
 
 
-def _wrong_option(message: str) -> typer.BadParameter:
-    return typer.BadParameter(message.replace("payload.", ""))
+def _as_typed(message: str) -> str:
+    """Return a message about a request's members in the words of the command that is running."""
+    for word in sys.argv:
+        if word.startswith("--"):
+            option = word.partition("=")[0]
+            message = re.sub(rf"\bpayload\.{re.escape(option[2:].replace('-', '_'))}\b", option, message)
+    return message.replace("payload.", "")

@@ -185,7 +185,7 @@ def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
     says = "too_large: content has 40000 characters, the limit is 32768: send less"
     assert_complains(shell("remember", "-", stdin=b"x" * 40_000), 1, says)
     for arguments, says in (
-        (["history", "--max", "0"], "invalid: max_messages must be at least 1"),
+        (["history", "--max", "0"], "invalid: --max must be at least 1"),
         (["remember", os.fsdecode(b"\xff")], "invalid: content must be text without"),
         (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
         (["recall", "--category", "a b"], "as project-context/website"),

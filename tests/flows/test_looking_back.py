@@ -82,7 +82,7 @@ def test_an_oversized_past_is_reported_not_guessed(home: Path, make_host: HostFa
 
 
 UNKNOWN = (
-    (("rewind", "main", "--to", 99999), "to: there is no change 99999 yet: the newest is 5"),
+    (("rewind", "main", "--to", 99999), "--to: there is no change 99999 yet: the newest is 5"),
     (("show", "main/MEMORY.md", "--as-of", 6), "there is no change 6 yet: the newest is 5"),
     (("context", "main", "--as-of", "9" * 60), "there is no change 9999"),
     (("diff", "main", 1, 99999), "there is no change 99999 yet"),

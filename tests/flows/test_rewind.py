@@ -84,7 +84,7 @@ def test_an_impossible_rewind_changes_nothing_and_says_why(host: HostProcess, st
     assert "groups/main/summary.md holds now is not in the journal" in refused.stderr
     early = run_cli("rewind", "main", "--to", "yesterday", home=home)
     assert (early.returncode, held(home)) == (2, last)
-    assert "to: main was empty then: its first change is 1, of 20" in early.stderr
+    assert "--to: main was empty then: its first change is 1, of 20" in early.stderr
     nowhere = run_cli("rewind", "main", "--to", "f" * 32, home=home)
     assert "no context of main with the hash" in nowhere.stderr
 
