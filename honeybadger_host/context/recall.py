@@ -35,7 +35,6 @@ _FEW: Final = 8  # entries; turns and notes for a message that shares one rare w
 _NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
 _LINE_TOKENS: Final = 40  # of a line about; a search finds as many hits as such lines fit the budget
 MAX_RANKED: Final = 1000  # hits of one ranking
-_MIN_SHARE: Final = 0.1  # of the best hit's score; turns below it only share their session with a good one
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
 _SHORT_QUESTION_TOKENS: Final = 40
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
@@ -255,7 +254,6 @@ class ContextRecall:
         if not hits and not asked.said:
             return []
         lookups = self.index.lookups
-        hits = [hit for hit in hits if hit.score >= _MIN_SHARE * hits[0].score]
         authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
         most = {"all": len(hits), "few": _FEW, "nothing": 0}[reach_of(asked.message, hits, speakers)]

@@ -61,10 +61,9 @@ def _analysed(message: str) -> _Message:
 
 
 def may_have_subject(message: str) -> bool:
-    """Return whether a message may have a subject to search for: thanks and "ok do it" have none, "item 55" has."""
+    """Return whether a message may have a subject to search for: thanks and "ok do it" have none."""
     asked = _analysed(message)
-    is_numbered = len(asked.contents) > 1 and any(map(str.isdecimal, asked.contents))
-    return bool(asked.subjects) or asked.is_question or is_numbered
+    return bool(asked.subjects) or asked.is_question
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:

@@ -96,10 +96,10 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
     names: set[str] = set()
     labels = list(corpus.labels)
     for number in corpus.sums().speakers:
-        name = labels[number]
-        if _is_named(name, query):
+        parts = names_in(labels[number].rpartition(VIA)[0] or labels[number])
+        if any(len(part) > 1 and _has(query.words, part) for part in parts):
             named.append(number)
-            names.update(_label_terms(name))
+            names.update(term for part in parts for term in document_terms(part))
     asked, missing = [], 0.0
     postings = cache(corpus.postings)
     common = common_terms(query.language)
@@ -168,16 +168,8 @@ def _with_guesses(
     return list(heard.values())
 
 
-def _label_terms(name: str) -> list[str]:
-    return [term for word in names_in(name.rpartition(VIA)[0] or name) for term in document_terms(word)]
-
-
-def _is_named(name: str, query: Query) -> bool:
-    """Return whether the question has a word of a name (`Miriam`, `Miriams`); Chinese has no space after it."""
-    return any(len(part) > 1 and _has(query.words, part) for part in names_in(name.rpartition(VIA)[0] or name))
-
-
 def _has(words: Collection[str], part: str) -> bool:
+    """Return whether a question has a word of a name (`Miriam`, `Miriams`); Chinese has no space after it."""
     if is_cjk(part):
         return any(part in run for run in words)
     return part in words or f"{part}s" in words

@@ -48,7 +48,6 @@ class Piece(NamedTuple):
         key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).
         at: seconds since the epoch, UTC; None when the file does not say.
         names: other words it is found by: title, name, aliases.
-        known_by: an entry's text after `labels.folded`.
         name, title: of an entry.
         marks: what else an entry knows of itself, as members to show; JSON, or empty.
         until: until when an entry is valid, seconds since the epoch.
@@ -62,7 +61,6 @@ class Piece(NamedTuple):
     category: str = ""
     tags: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    known_by: str = ""
     name: str = ""
     title: str = ""
     marks: str = ""
@@ -101,7 +99,7 @@ class Added(NamedTuple):
             piece.category,
             orjson.dumps(piece.tags).decode() if piece.tags else "",
             self.length,
-            known_by(piece.known_by) if piece.known_by else None,
+            known_by(folded(piece.text)) if self.kind == "entry" else None,
             self.digest,
             piece.name,
             piece.title,
@@ -215,7 +213,6 @@ def _entry_piece(source: Source, data: bytes, signature: Signature) -> Piece:
         category=entry.category,
         tags=entry.tags,
         names=tuple(name for name in (entry.title, entry.name, *entry.aliases) if name),
-        known_by=folded(entry.content),
         name=entry.name or "",
         title=entry.title or "",
         marks=orjson.dumps(marks).decode() if (marks := marks_of(entry)) else "",

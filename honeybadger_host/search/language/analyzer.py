@@ -43,7 +43,7 @@ IRREGULAR: Final = {
 }
 
 # Language -> its letters, for scripts other than Latin; its stemmer gets such words.
-SCRIPTS: Final = (
+_SCRIPTS: Final = (
     ("russian", "\u0400-\u052f"),
     ("arabic", "\u0600-\u06ff"),
     ("greek", "\u0370-\u03ff\u1f00-\u1fff"),
@@ -89,12 +89,11 @@ _ALL_STOPS: Final = frozenset().union(*STOP.values())
 
 # Stop word -> the languages in which it is one.
 _STOPS_IN: Final = {word: [language for language, words in STOP.items() if word in words] for word in _ALL_STOPS}
-_SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 
 
 def _other_script(word: str) -> str | None:
     """Return the language whose stemmer fits a word in another script than Latin."""
-    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
+    return next((language for language, letters in _SCRIPTS if re.match(f"[{letters}]", word)), None)
 
 
 _ASKED_IN_ANY: Final = STOP["english"].union(word for word in _ALL_STOPS if _other_script(word) is not None)

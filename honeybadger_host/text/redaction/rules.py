@@ -108,14 +108,6 @@ def _rule(
     return Rule(kind, names, re.compile(f"(?<!{not_after})(?:{alternatives}){rest}", re.ASCII), span_of)
 
 
-def _telegram_span(match: Match) -> Span | None:
-    """Accept matches after the bot's number."""
-    number = _BOT_NUMBER.search(match.string, max(0, match.start() - 13), match.start())
-    return None if number is None else (number.start(), match.end())
-
-
-_BOT_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])\d{6,12}\Z")
-
 SHAPES: Final = (
     _rule("anthropic-key", "sk-ant-", r"[\w-]{20,}"),
     _rule("openai-key", "sk-", r"(?!ant-)[\w-]{20,}"),
@@ -139,7 +131,7 @@ SHAPES: Final = (
     _rule("npm-token", "npm_", r"[A-Za-z0-9]{30,}"),
     _rule("pypi-token", "pypi-AgE", r"[\w-]{40,}"),
     _rule("huggingface-token", "hf_ api_org_", r"[A-Za-z0-9]{30,}"),
-    _rule("telegram-token", ":AA", r"[\w-]{32,}", _telegram_span, not_after=r"\D"),
+    _rule("telegram-token", ":AA", r"[\w-]{32,}", not_after=r"\D"),  # after the number of the bot
     _rule("jwt", "eyJ", r"[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)+", secret_span, not_after=r"[\w-]"),
     _rule(
         "api-key",

@@ -54,7 +54,6 @@ def test_an_entry_is_found_by_its_names_too() -> None:
     assert (piece.key, piece.text, piece.category) == ("k3v9x2m4q7p1", "Lives in Chicago", "user-preferences/timezone")
     assert (piece.names, piece.tags, piece.author) == (("Time zone", "TZ"), ("home",), "bee")
     assert piece.at == 1_700_000_000.0
-    assert piece.known_by == "lives in chicago"
 
 
 def test_a_dated_line_of_history_is_a_piece() -> None:
