@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.language.analyzer import document_terms, length_in_words
+from honeybadger_host.search.language.analyzer import document_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,6 @@ def documents_of(turns: Sequence[Turn]) -> list[Document]:
                 number=number,
                 kind="turn",
                 terms=terms,
-                length=length_in_words(terms),
                 session=turn.session,
                 author=turn.author,
                 role="assistant" if name in _ASSISTANTS else "user" if has_assistant or name in _USERS else "",

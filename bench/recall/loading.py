@@ -21,7 +21,7 @@ def load_documents(db: IndexFile, documents: Sequence[Document]) -> Corpus:
         for each, terms in zip(documents, db.packed(connection, texts), strict=True):
             kind, at = KINDS.index(each.kind), None if each.at != each.at else each.at
             row = (each.number, int(each.session or 0), terms, kind, each.author, each.role, at, each.category)
-            connection.execute(_INSERT, (*row, each.length))
+            connection.execute(_INSERT, (*row, len(each.terms)))
     blocks = Blocks(db, [0])
     while blocks.pack():
         pass

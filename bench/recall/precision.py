@@ -15,7 +15,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
-from honeybadger_host.search.language.analyzer import entry_terms, length_in_words
+from honeybadger_host.search.language.analyzer import entry_terms
 from honeybadger_host.search.ranking import Filters, objection, search
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")
@@ -153,7 +153,7 @@ def _corpus(beliefs: Sequence[Belief], *, with_names: bool = True) -> Corpus:
 
 def _documents(beliefs: Sequence[Belief], *, with_names: bool) -> list[Document]:
     return [
-        Document(number, "entry", terms, length_in_words(terms))
+        Document(number, "entry", terms)
         for number, belief in enumerate(beliefs)
         for terms in [entry_terms(belief.content, names=belief.names if with_names else ())]
     ]

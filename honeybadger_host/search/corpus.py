@@ -207,7 +207,7 @@ class Corpus:
             self.numbers.append(document.number)
             self.at.append(document.at)
             self.kinds.append(KINDS.index(document.kind))
-            self.lengths.append(max(1, document.length))
+            self.lengths.append(max(1, len(document.terms)))
             self.session_of.append(session)
             self.author_of.append(_number_of(document.author, self.labels))
             self.role_of.append(_number_of(document.role, self.labels))

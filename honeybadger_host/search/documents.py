@@ -23,7 +23,6 @@ class Document:
     Args:
         number: its row in the index, unique in the group; turns of one session are numbered in order.
         terms: from `document_terms` or `entry_terms`.
-        length: in words, see `analyzer.length_in_words`.
         session: the name of a turn's session, unique in the group; ignored of others.
         author: as shown; empty when unknown.
         role: of a turn (`user`, `assistant`, ...); else empty.
@@ -34,7 +33,6 @@ class Document:
     number: int
     kind: Kind
     terms: Sequence[str]
-    length: int
     session: str = ""
     author: str = ""
     role: str = ""

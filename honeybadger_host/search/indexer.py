@@ -23,7 +23,7 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
-from honeybadger_host.search.language.analyzer import length_in_words, tag_mark
+from honeybadger_host.search.language.analyzer import tag_mark
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import (
     COLUMNS,
@@ -330,7 +330,7 @@ class Reader:
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
         document, terms = self.db.take_number("docs", self.group), terms_of(source.kind, piece)
-        added = Added(document, number, source.kind, piece, digest, terms, length_in_words(terms))
+        added = Added(document, number, source.kind, piece, digest, terms)
         changes.added.append(added)
         return document
 

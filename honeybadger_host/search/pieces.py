@@ -73,7 +73,6 @@ class Added(NamedTuple):
     Args:
         number, source: ids of the document and of its file.
         digest: of all that the file says of it; empty for a turn, which never changes.
-        length: words, see `analyzer.length_in_words`.
     """
 
     number: int
@@ -82,7 +81,6 @@ class Added(NamedTuple):
     piece: Piece
     digest: bytes
     terms: Sequence[str]
-    length: int
 
     def row(self, terms: bytes) -> tuple[object, ...]:
         """Return the values of `COLUMNS`, with the terms as ids."""
@@ -98,7 +96,7 @@ class Added(NamedTuple):
             piece.at,
             piece.category,
             orjson.dumps(piece.tags).decode() if piece.tags else "",
-            self.length,
+            len(self.terms),
             known_by(folded(piece.text)) if self.kind == "entry" else None,
             self.digest,
             piece.name,
@@ -117,7 +115,6 @@ class Added(NamedTuple):
             number=self.number,
             kind=self.kind,
             terms=self.terms,
-            length=self.length,
             session=str(self.source),
             author=piece.author,
             role=piece.role,

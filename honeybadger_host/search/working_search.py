@@ -9,7 +9,7 @@ from typing import Final
 
 from honeybadger_host.memory.working_memory import WorkingEntry
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.language.analyzer import analyse_query, entry_terms, length_in_words
+from honeybadger_host.search.language.analyzer import analyse_query, entry_terms
 from honeybadger_host.text.neutralise import one_line
 
 _PREVIEW: Final = 200
@@ -44,7 +44,7 @@ def _document(number: int, entry: WorkingEntry) -> Document:
     category = entry.category or ""
     terms = entry_terms(entry.data, category, (entry.key, *entry.tags))
     at = entry.stored_at.timestamp()
-    return Document(number, "entry", terms, length_in_words(terms), at=at, category=category, tags=entry.tags)
+    return Document(number, "entry", terms, at=at, category=category, tags=entry.tags)
 
 
 def preview(entry: WorkingEntry, query: str) -> str:

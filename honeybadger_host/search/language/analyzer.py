@@ -55,7 +55,7 @@ _SCRIPTS: Final = (
 
 # The term of a short text that ends with a question; a long one says something before it asks.
 QUESTION_MARK: Final = "?"
-_MAX_QUESTION_LENGTH: Final = 30  # words
+_MAX_QUESTION_LENGTH: Final = 30  # terms
 _TAG_MARK: Final = "#"  # begins the mark of a tag
 
 _CJK: Final = (
@@ -147,7 +147,7 @@ def document_terms(text: str) -> list[str]:
     for chunk in text.split():  # no token contains white space
         is_cached = len(chunk) <= MAX_TERM and (chunk.isascii() or not _CJK_RUN.search(chunk))
         terms += _chunk_terms(chunk, language) if is_cached else _chunk_terms.__wrapped__(chunk, language)
-    if ("?" in text or not text.isascii()) and length_in_words(terms) <= _MAX_QUESTION_LENGTH:
+    if ("?" in text or not text.isascii()) and len(terms) <= _MAX_QUESTION_LENGTH:
         terms += [QUESTION_MARK] * (_QUESTION_END.search(text) is not None)
     return terms
 
@@ -168,15 +168,6 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
 def forget_words() -> None:
     """Free the memory of words that texts had."""
     _chunk_terms.cache_clear()
-
-
-def length_in_words(terms: Sequence[str]) -> int:
-    """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
-    if "".join(terms).isascii():
-        return len(terms)
-    characters = sum(1 for term in terms if len(term) == 1 and is_cjk(term))
-    pairs = sum(1 for term in terms if len(term) == 2 and is_cjk(term)) if characters else 0
-    return len(terms) - characters - pairs + round(characters / 1.6)
 
 
 def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.language.analyzer import document_terms, entry_terms, length_in_words
+from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.ranking import EVERY, Filters, objection, search
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
@@ -22,12 +22,12 @@ def turn(number: int, text: str, author: str = "ada", when: str = "2026-06-01", 
     terms = document_terms(text)
     role = more.get("role", "user")
     session = more.get("session", "s")
-    return Document(number, "turn", terms, length_in_words(terms), session, author, role, at(when))
+    return Document(number, "turn", terms, session, author, role, at(when))
 
 
 def entry(number: int, text: str, category: str = "", tags: tuple[str, ...] = (), when: str = "2026-06-01") -> Document:
     terms = entry_terms(text, category, tags)
-    return Document(number, "entry", terms, length_in_words(terms), at=at(when), category=category, tags=tags)
+    return Document(number, "entry", terms, at=at(when), category=category, tags=tags)
 
 
 def found(corpus: Corpus, question: str, filters: Filters = EVERY) -> list[int]:

@@ -19,7 +19,6 @@ from honeybadger_host.search.language.analyzer import (
     analyse_query,
     common_terms,
     document_terms,
-    length_in_words,
 )
 from honeybadger_host.search.language.spelling import guess
 from honeybadger_host.search.ranking import K1, B, Filters, search
@@ -62,10 +61,10 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
         if each.kind == "turn":
             sessions.setdefault(each.session, []).append(each)
     near = {turn.number: around(turns, place) for turns in sessions.values() for place, turn in enumerate(turns)}
-    around_average = sum(sum(turn.length for turn in turns) for turns in near.values()) / max(1, len(near))
-    session_average = sum(turn.length for turns in sessions.values() for turn in turns) / max(1, len(sessions))
+    around_average = sum(sum(len(turn.terms) for turn in turns) for turns in near.values()) / max(1, len(near))
+    session_average = sum(len(turn.terms) for turns in sessions.values() for turn in turns) / max(1, len(sessions))
     averages = {
-        kind: sum(each.length for each in documents if each.kind == kind)
+        kind: sum(len(each.terms) for each in documents if each.kind == kind)
         / max(1, sum(each.kind == kind for each in documents))
         for kind in ("turn", "entry")
     }
@@ -96,14 +95,14 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
         rare = idf(count, sum(map(tf, documents)) if are_all_names else having)
         having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
         for each in documents:
-            own = rare * bm25(tf(each), each.length, averages[each.kind])
+            own = rare * bm25(tf(each), len(each.terms), averages[each.kind])
             if each.kind == "turn":
                 neighbours = near[each.number]
-                length = sum(turn.length for turn in neighbours)
+                length = sum(len(turn.terms) for turn in neighbours)
                 said = sum(tf(turn) for turn in neighbours)
                 stretch = rare * bm25(said, length, around_average)
                 turns = sessions[each.session]
-                words = sum(turn.length for turn in turns)
+                words = sum(len(turn.terms) for turn in turns)
                 session = idf(len(sessions), having) * bm25(sum(map(tf, turns)), words, session_average)
             else:
                 stretch = session = own
@@ -136,7 +135,6 @@ def groups(draw: st.DrawFn) -> list[Document]:
                 number=number,
                 kind="turn" if kind == "turn" else "entry",
                 terms=terms,
-                length=length_in_words(terms),
                 session=draw(st.sampled_from("12")) if kind == "turn" else "",
                 author=draw(st.sampled_from(["ada", "bob"])) if kind == "turn" else "",
                 role=draw(st.sampled_from(["user", "assistant"])) if kind == "turn" else "",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.embeddings import UNRELATED_COUNT, Vectors, standing_out
-from honeybadger_host.search.language.analyzer import document_terms, length_in_words
+from honeybadger_host.search.language.analyzer import document_terms
 from honeybadger_host.search.ranking import EVERY, Filters, Hit, search
 from tests.host.hashing import HashEmbedder
 
@@ -20,7 +20,7 @@ UNRELATED = (0.05, 0.1)
 
 def entry(number: int, text: str, category: str = "") -> Document:
     terms = document_terms(text)
-    return Document(number, "entry", terms, length_in_words(terms), category=category)
+    return Document(number, "entry", terms, category=category)
 
 
 def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
