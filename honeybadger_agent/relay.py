@@ -33,14 +33,14 @@ from honeybadger_agent.mailbox import REPLIES, REQUEST_ID, REQUESTS, TURNS, BadN
 from honeybadger_agent.wire import Refusal
 
 # Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default.
-MOST_BYTES: Final = 900 << 10
+MAX_BYTES: Final = 900 << 10
 BOX_HEADER: Final = "Hb-Box"
 ID_HEADER: Final = "Hb-Id"
 # Seconds without an answer until a request is sent again: the owner may have died. `close` waits as long.
 ANSWER_SECONDS: Final = 2.0
 # Answers go to subjects with this prefix only: the owner may publish everywhere, and the sender chooses the subject.
 REPLY_PREFIX: Final = "_INBOX."
-_AGAIN_SECONDS: Final = 0.2  # pause before a failed attempt is repeated
+_RETRY_SECONDS: Final = 0.2  # pause before a failed attempt is repeated
 MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
 _HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -223,7 +223,7 @@ class Carrier:
             while True:
                 if await self._is_done(one, key):
                     return
-                await asyncio.sleep(_AGAIN_SECONDS)  # it may be taken back meanwhile
+                await asyncio.sleep(_RETRY_SECONDS)  # it may be taken back meanwhile
         finally:
             del self.under_way[key]
             self.woken.set()
@@ -238,8 +238,8 @@ class Carrier:
             self.unclear.add(key)
             if (data := one.read()) is None:
                 return True
-            if len(data) > MOST_BYTES:
-                refusal = Refusal("too_large", f"the request has over {MOST_BYTES} bytes, which no server passes on")
+            if len(data) > MAX_BYTES:
+                refusal = Refusal("too_large", f"the request has over {MAX_BYTES} bytes, which no server passes on")
             if refusal is not None:
                 reply = wire.dump_error(one.request_id, refusal)
             else:
@@ -280,7 +280,7 @@ class _Sent:
             return None
         with os.fdopen(fd, "rb") as file:
             self.seen = os.fstat(fd)
-            return file.read(MOST_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
 
     def answer(self, reply: bytes) -> None:
         self.mailbox.publish(self.request_id, reply, REPLIES, is_durable=False)
@@ -328,7 +328,7 @@ class Relay:
         """Stop sending a request; return whether it is certain that no host got it. Any thread."""
         with contextlib.suppress(OSError):
             self.mailbox.path(box, request_id).unlink()
-        until = time.monotonic() + _AGAIN_SECONDS  # an attempt that is under way ends with an answer: there is no host
+        until = time.monotonic() + _RETRY_SECONDS  # an attempt that is under way ends with an answer: there is no host
         while (self._place.subject, box, request_id) in self._carrier.unclear:  # it is entered before the file is read
             if time.monotonic() > until:
                 return False
@@ -363,10 +363,10 @@ class Relay:
                 await connect(client, error_cb=self._note, reconnected_cb=self._begin, **self._options)
                 await self._begin()
                 while not client.is_closed:  # noqa: ASYNC110  the library does not report every end
-                    await asyncio.sleep(_AGAIN_SECONDS)
+                    await asyncio.sleep(_RETRY_SECONDS)
             except Exception as error:  # noqa: BLE001  also the library's errors: the waiting client gets them
                 await self._note(error)
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
                 with contextlib.suppress(Exception):
                     await client.close()
             self._carrier.client = client = Client()
@@ -414,7 +414,7 @@ def own_relay(place: Place) -> tuple[Relay, Callable[[], None]]:
     folder = Path(tempfile.mkdtemp(prefix="honeybadger-"))
     mailbox = Mailbox(folder / place.group / place.sender)
     mailbox.create()
-    relay = Relay(mailbox, place, look_seconds=_AGAIN_SECONDS, is_patient=False)
+    relay = Relay(mailbox, place, look_seconds=_RETRY_SECONDS, is_patient=False)
 
     def close() -> None:
         relay.close()

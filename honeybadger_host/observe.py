@@ -26,7 +26,7 @@ from honeybadger_host.text.json_values import dumped, object_in
 from honeybadger_host.text.redaction import redact_line
 
 # Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
-SAY_AGAIN_SECONDS: Final = 60.0
+LOG_PAUSE_SECONDS: Final = 60.0
 _MAX_THROTTLED: Final = 10_000  # problems that are remembered: anybody may make inboxes
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -117,8 +117,8 @@ class Throttle:
         """Return how many lines of this kind were left out since the last one; None: leave out this one, too."""
         with self._lock:
             now = self._clock()
-            said_at, left_out = self._said.get(key, (now - SAY_AGAIN_SECONDS, 0))
-            if now - said_at < SAY_AGAIN_SECONDS:
+            said_at, left_out = self._said.get(key, (now - LOG_PAUSE_SECONDS, 0))
+            if now - said_at < LOG_PAUSE_SECONDS:
                 self._said[key] = (said_at, left_out + 1)
                 return None
             if len(self._said) >= _MAX_THROTTLED:

@@ -25,7 +25,7 @@ from honeybadger_agent.relay import (
     BOX_HEADER,
     ID_HEADER,
     MAX_AT_ONCE,
-    MOST_BYTES,
+    MAX_BYTES,
     REPLY_PREFIX,
     Carrier,
     Key,
@@ -116,7 +116,7 @@ class _Lying:
         if self.box == TURNS:
             os.close(opened.open_stream(self.request_id))
         try:
-            found = read_incoming(opened.requests_fd, self._name, MOST_BYTES)
+            found = read_incoming(opened.requests_fd, self._name, MAX_BYTES)
         except (FileNotFoundError, NotRegular, Changing):
             return None
         self._signature = found.signature
@@ -241,9 +241,9 @@ class Answering:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.3, 0.1)
             with contextlib.closing(open_box(inbox)) as opened:
-                reply = read_incoming(opened.replies_fd, name, MOST_BYTES).data
-            if len(reply) > MOST_BYTES:
-                why = f"the reply has over {MOST_BYTES} bytes, which do not go to another machine: ask for less"
+                reply = read_incoming(opened.replies_fd, name, MAX_BYTES).data
+            if len(reply) > MAX_BYTES:
+                why = f"the reply has over {MAX_BYTES} bytes, which do not go to another machine: ask for less"
                 reply = wire.dump_error(key[2], Refusal("too_large", why))
             await self._servers.client.publish(taken.reply_to, reply)
             kept = UNCLEAR_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated

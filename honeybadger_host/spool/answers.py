@@ -14,7 +14,7 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handler_kinds import CutShort
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
-from honeybadger_host.observe import SAY_AGAIN_SECONDS, Counters, RequestLog, Throttle
+from honeybadger_host.observe import LOG_PAUSE_SECONDS, Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import STREAM, OpenInbox
 from honeybadger_host.spool.rate_limits import RETRY_SECONDS
@@ -127,7 +127,7 @@ class Answers:
     def _try_again(self, request: QueuedRequest) -> None:
         """Let a request that stays in its inbox be taken later; the pause doubles, up to a minute."""
         now = time.monotonic()
-        pause = min(max(now - request.first_seen, RETRY_SECONDS), SAY_AGAIN_SECONDS)
+        pause = min(max(now - request.first_seen, RETRY_SECONDS), LOG_PAUSE_SECONDS)
         request.inbox.wait_for(request.name, request.first_seen, now + pause)
 
     def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
@@ -147,7 +147,7 @@ class Answers:
             why=answered.why,
         )
 
-    def reply_beside(self, request: QueuedRequest) -> None:
+    def reply_alone(self, request: QueuedRequest) -> None:
         """Answer a request that is in no batch."""
         opened = self.spool.open(request.inbox)
         if opened is None:

@@ -39,11 +39,11 @@ from honeybadger_host.memory.injection_ledger import Served
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.answers import Answers
 from honeybadger_host.spool.batch_writer import BatchWriter
-from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
 from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.spool.unbatched import Unbatched
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.threads import Threads
 
@@ -84,7 +84,7 @@ class Pipeline:
         # Held from the time changes get their numbers until they are committed.
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         self.turn_queue = TurnQueue(self._spool, self._journal, self.writer, at_once=settings.turns.at_once)
-        self._beside = Beside(answers, self.turn_queue, note, self._hand_in, self.wake, self.keep_answer)
+        self._unbatched = Unbatched(answers, self.turn_queue, note, self._hand_in, self.wake, self.keep_answer)
         # Turns that ran, and changes that the host itself asked for: to be decided in the next batches.
         self._ready: list[QueuedRequest] = []
         self.ended = anyio.Event()  # set after `stop`, when all requests that were taken are answered
@@ -114,7 +114,7 @@ class Pipeline:
 
     async def settle(self) -> None:
         """Return when the queries that are under way now are answered. One caller at a time."""
-        await self._beside.settle()
+        await self._unbatched.settle()
 
     async def run(self) -> None:
         """Serve until `stop`."""
@@ -132,7 +132,7 @@ class Pipeline:
         self._spool.mark_only(inbox_path)
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks, tasks)
-            while self._beside.is_waiting:
+            while self._unbatched.is_waiting:
                 await self._event.wait()
                 await self._serve_waiting(tasks, tasks)
 
@@ -217,7 +217,7 @@ class Pipeline:
                         self._answers.tell()
             for request in received.requests:
                 if isinstance(request.state, Asking):
-                    self._beside.begin(request, request.state, tasks, waiting)
+                    self._unbatched.begin(request, request.state, tasks, waiting)
                 elif request.answer_to is not None:
                     self._answers.hand_over(request, request.answer_to)
                 elif request.has_run:
@@ -236,7 +236,7 @@ class Pipeline:
         """List the marked inboxes and return a batch of requests, read and parsed; None: no request waits."""
         now = time.monotonic()
         self._spool.look(now)
-        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._beside.busy, most_turns=self.turn_queue.room)
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._unbatched.busy, most_turns=self.turn_queue.room)
         ready = self._ready[:BATCH_REQUESTS]
         del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
         if not taken and not ready:

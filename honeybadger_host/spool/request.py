@@ -26,7 +26,7 @@ from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.redaction import redact_line
 
 UNFINISHED_SECONDS = 2.0  # how long a file that ends too early or has two names is read again
-_LOOK_AGAIN_SECONDS = 0.05  # seconds until the next look at a file that is still being written
+_REREAD_SECONDS = 0.05  # seconds until the next look at a file that is still being written
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class RequestReader:
             raise
         except Changing:
             why = f"{name!r} changes all the time: rename into the box what is finished"
-            raise _Unserved(why, again_in=_LOOK_AGAIN_SECONDS) from None
+            raise _Unserved(why, again_in=_REREAD_SECONDS) from None
         except NotRegular as error:
             raise _Unserved(f"{name!r} is {error}, a request is a regular file: it was not read") from None
         except OSError as error:
@@ -222,7 +222,7 @@ class RequestReader:
             raise _Unserved(f"the request has {incoming.size} bytes, the limit is {most}: send less", "too_large")
         if incoming.links > 1:  # link and unlink, as maildir delivers
             why = f"{name!r} has {incoming.links} names (hard links), it was not read: rename into the box"
-            raise _Unserved(why, again_in=_LOOK_AGAIN_SECONDS)
+            raise _Unserved(why, again_in=_REREAD_SECONDS)
         if not REQUEST_ID.fullmatch(name[:-5]):
             raise _Unserved(f"{name!r} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
 
@@ -232,7 +232,7 @@ class RequestReader:
         try:
             envelope = wire.parse_request(request.data, request.stem)
         except NotARequest as error:
-            again_in = _LOOK_AGAIN_SECONDS if error.is_unfinished else None
+            again_in = _REREAD_SECONDS if error.is_unfinished else None
             raise _Unserved(error.message, again_in=again_in) from None
         types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.inbox.is_turns else (wire.REQUEST_TYPES, TURN_TYPES)
         request.type = envelope.type if envelope.type in types else "unknown"

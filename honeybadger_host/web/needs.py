@@ -17,7 +17,7 @@ from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names, list_dead
 from honeybadger_host.web.asking import Home, made
 from honeybadger_host.web.forms import PER_PAGE, Visit
-from honeybadger_host.web.rendering import FEW, href
+from honeybadger_host.web.rendering import MAX_OF_A_KIND, href
 from honeybadger_host.web.review import gist_of_operation
 
 _NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
@@ -53,17 +53,17 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
 
 
 def _dead(home: Home) -> Iterator[Need]:
-    for letter in list_dead(home.path, 0, FEW):
+    for letter in list_dead(home.path, 0, MAX_OF_A_KIND):
         text, at = str(letter.reason.get("reason", "")), letter.reason.get("at")
         yield Need("dead letter", text, letter.name, "/health#dead", "Look", at)
-    more = len(dead_names(home.path)) - FEW
+    more = len(dead_names(home.path)) - MAX_OF_A_KIND
     if more > 0:
         left = count_of(more, "more dead letter")
         yield Need("dead letter", left, "host", "/health#dead", "Look at all")
 
 
 def _unread(home: Home) -> Iterator[Need]:
-    for edit in removed_unread(home.path, home.journal, time.time())[:FEW]:
+    for edit in removed_unread(home.path, home.journal, time.time())[:MAX_OF_A_KIND]:
         text = f"{unread_of(edit)} went from {edit.file} in a save"
         yield Need("notes removed", text, edit.group, href("change", str(edit.seq)), "Look", edit.at, edit.seq)
 
@@ -91,7 +91,7 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
     """Yield the last changed proposals of each group that wait for a decision."""
     for group in groups:
         waiting = home.proposals.of(group)
-        for one in waiting[:FEW]:
+        for one in waiting[:MAX_OF_A_KIND]:
             address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
             if one.proposal is None:
                 yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
@@ -100,8 +100,8 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
             text = gist_of_operation(first) + (f" and {len(more)} more" if more else "")
             kind = "write asked for" if one.proposal.kind == "write" else "proposal"
             yield Need(kind, text, group, address, "Decide", at)
-        if len(waiting) > FEW:
-            left, address = len(waiting) - FEW, href("g", group, "review")
+        if len(waiting) > MAX_OF_A_KIND:
+            left, address = len(waiting) - MAX_OF_A_KIND, href("g", group, "review")
             yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 

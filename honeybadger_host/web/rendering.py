@@ -21,7 +21,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import markdown, numbered
 
 _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
-FEW: Final = 5  # things of one kind on a page that lists several kinds
+MAX_OF_A_KIND: Final = 5  # things of one kind on a page that lists several kinds
 # Lines of both texts; the difference of longer ones is not shown: hostile texts of 20,000 lines each take 3 s.
 _MAX_COMPARED_LINES: Final = 4000
 _AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))

@@ -14,7 +14,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.web.asking import Invalid, made
 from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
-from honeybadger_host.web.rendering import FEW, compared, first_words, href
+from honeybadger_host.web.rendering import MAX_OF_A_KIND, compared, first_words, href
 
 
 def review(visit: Visit) -> Response:
@@ -38,7 +38,7 @@ def _gist(visit: Visit, row: ProposalRow) -> list[str]:
     except (ValueError, WorldFailed):  # the row shows the error
         return []
     undecided = [one for one in operations if one.state in UNDECIDED]
-    return [gist_of_operation(one) for one in (undecided or operations)[:FEW]]
+    return [gist_of_operation(one) for one in (undecided or operations)[:MAX_OF_A_KIND]]
 
 
 def gist_of_operation(operation: Operation) -> str:

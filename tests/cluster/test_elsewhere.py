@@ -21,7 +21,7 @@ import pytest
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import Forbidden, NoMailbox, ReplyTimeout, TooLarge, Unavailable
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_agent.relay import BOX_HEADER, ID_HEADER, MOST_BYTES
+from honeybadger_agent.relay import BOX_HEADER, ID_HEADER, MAX_BYTES
 from honeybadger_host.cluster.lease import LEASE_SECONDS
 from honeybadger_host.cluster.log import Names
 from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
@@ -221,7 +221,7 @@ def test_an_unanswered_request_says_why_and_is_done_once(guarded: Guarded) -> No
     a, b = guarded.machines
     client = guarded.client("scout", timeout_seconds=1.0)
     with pytest.raises(TooLarge):
-        client.update_memory("x" * (MOST_BYTES + 1))
+        client.update_memory("x" * (MAX_BYTES + 1))
     refused = run_agent("remember", "x", *guarded.arguments("stranger"))
     assert refused.returncode == 1
     assert "unavailable: the servers nats://" in refused.stderr

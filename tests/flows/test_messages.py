@@ -129,7 +129,7 @@ def test_a_thousand_waiting_readers_slow_nobody(make_host: HostFactory, home: Pa
 
 
 def test_a_sender_has_a_limit_of_waiting_reads(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
-    make_host({"spool.beside.MAX_WAITING": 3}).start()
+    make_host({"spool.unbatched.MAX_WAITING": 3}).start()
     for number in range(3):
         stranger.drop(f"w{number}", request(f"w{number}", "get_messages", payload={"after": 0, "wait_seconds": 300}))
     refused = stranger.ask("x", request("x", "get_messages", payload={"wait_seconds": 300}))

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from honeybadger_host.journal.changes import WholeFiles
-from honeybadger_host.spool.beside import Beside
 from honeybadger_host.spool.turn_queue import TurnQueue
+from honeybadger_host.spool.unbatched import Unbatched
 
 NOTHING = cast(Any, None)  # A part that neither side of a case uses
 
@@ -26,16 +26,16 @@ def switches() -> Iterator[None]:
 
 def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[int], object]]:
     """Return what is read, and what changes it."""
-    if name == "Beside.busy":
+    if name == "Unbatched.busy":
         queue = TurnQueue(NOTHING, NOTHING, NOTHING, at_once=1)
-        beside = Beside(NOTHING, queue, NOTHING, NOTHING, NOTHING, NOTHING)
+        unbatched = Unbatched(NOTHING, queue, NOTHING, NOTHING, NOTHING, NOTHING)
 
         def count(number: int) -> None:
-            beside._queries[str(number % 300)] += 1
+            unbatched._queries[str(number % 300)] += 1
             if number % 300 == 0:
-                beside._queries.clear()
+                unbatched._queries.clear()
 
-        return lambda: beside.busy, count
+        return lambda: unbatched.busy, count
     files = WholeFiles(folder)
 
     def load(number: int) -> None:
@@ -46,7 +46,7 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
     return lambda: files.below("groups"), load
 
 
-@pytest.mark.parametrize("name", ["Beside.busy", "WholeFiles.below"])
+@pytest.mark.parametrize("name", ["Unbatched.busy", "WholeFiles.below"])
 def test_shared_values_can_be_read_while_they_change(name: str, tmp_path: Path) -> None:
     read, change = case_of(name, tmp_path)
     is_over = threading.Event()

@@ -33,7 +33,7 @@ MAX_WAITING = 1000  # waiting requests of one sender; more are refused. Each is 
 QUERIES_AT_ONCE = 4
 
 
-class Beside:
+class Unbatched:
     """Runs each request that no batch decides. Event loop.
 
     Args:
@@ -121,7 +121,7 @@ class Beside:
             request.state = Answered(wire.dump_reply(request.stem, answer.result))
             if answer.served is not None:
                 self._note(answer.served)
-        self._answers.reply_beside(request)
+        self._answers.reply_alone(request)
 
     async def wait(
         self, request: QueuedRequest, asking: Asking, handler: WaitingHandler, is_one_too_many: bool = False
@@ -137,7 +137,7 @@ class Beside:
                 if handler.is_kept:
                     await self._keep(asking.asked, result)
                 request.state = Answered(wire.dump_reply(request.stem, result))
-            await self._replying.run(self._answers.reply_beside, request)
+            await self._replying.run(self._answers.reply_alone, request)
             self._answers.tell()
         finally:
             self._waiting[inbox] -= 1
