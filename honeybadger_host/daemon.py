@@ -270,6 +270,7 @@ class _Hints:
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.memory.index.touch_folder(file)
                 host.changed_files.touch_folder(file.rstrip("/"))
+                host.scheduler.touch_folder(file.rstrip("/"))
             return
         with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
             self._loop.call_soon_threadsafe(self._wake, is_known)
@@ -336,8 +337,7 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
 
 
 def _look_around(host: Host, watcher: Watcher) -> None:
-    """Find new folders of tasks; watch the inboxes and the groups' folders."""
-    host.scheduler.look_at_folders()
+    """Watch the inboxes and the groups' folders."""
     if not (HAS_INOTIFY and host.settings.ipc.watch):
         return
     folders = dict.fromkeys(host.spool.folders, False)
@@ -345,7 +345,7 @@ def _look_around(host: Host, watcher: Watcher) -> None:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     of_entries = host.memory.index.folders
     folders |= {str(host.home / folder): True for folder in of_entries[:_MAX_ENTRY_FOLDERS]}
-    folders |= {str(folder): True for folder in host.scheduler.folders}
+    folders |= {f"{host.home}/{folder}": True for folder in host.scheduler.folders()}
     watcher.ensure(folders)
     groups = (f"{host.home}/groups/{group}" for group in host.group_folders.current)  # not of links
     host.has_events = (

@@ -147,6 +147,8 @@ async def _take_in_saves(host: Host) -> bool:
     await host.edited_entries.follow(found)
     if most := 2 * len(found) + saves.overtaken:
         edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
+        for saved in found:
+            host.scheduler.touch_file(saved.file)  # also where no event tells of it
         for edit in edits:
             host.memory.files.kept.drop(edit.file)
         if edits:

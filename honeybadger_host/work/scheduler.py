@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -26,9 +26,7 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.group_folders import GroupFolders
-from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Outcome, TurnHandler, without_preparation
 from honeybadger_host.journal.changes import Change, read_whole
 from honeybadger_host.journal.journal import Journal
@@ -53,10 +51,7 @@ from honeybadger_host.work.task_files import (
 )
 from honeybadger_host.work.times import Schedule, due, missed_before, next_run
 
-# Seconds between two comparisons of all files, which find edits without an event; also between two looks at the clock.
-COMPARE_SECONDS = 60.0
-# Groups compared before due tasks are begun: 10,000 files of 100 groups took 1.4 s on a busy machine.
-_COMPARED_AT_ONCE: Final = 8
+LOOK_SECONDS = 60.0  # between two looks at the clock, which may be set, and at the agents of idle tasks
 _RETRIES: Final = 2  # retries of a run whose model is unavailable; after a failure of the disk there is no limit
 RETRY_SECONDS = 60.0  # pause before the first retry; all others wait twice as long
 
@@ -75,7 +70,6 @@ class _Known:
         next: time of its next step.
     """
 
-    signature: Signature | None
     data: bytes
     task: TaskFile | None
     schedule: Schedule | None
@@ -106,8 +100,6 @@ class Scheduler:
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
         _begun: runs under way.
-        _folders_seen: group -> its folder of tasks at the last look at the folders.
-        _stale: groups whose files are to be compared.
     """
 
     home: Path
@@ -127,21 +119,13 @@ class Scheduler:
     _tries: dict[TaskKey, int] = field(default_factory=dict)
     _touched: set[TaskKey] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _compared_at: datetime = EPOCH
     _event: anyio.Event = field(default_factory=anyio.Event)
     _loop: Callable[[Callable[[], object]], object] = lambda wake: None
     _counted: Mapping[str, object] = field(default_factory=dict)
-    _folders_seen: Mapping[str, Signature | None] = field(default_factory=dict)
-    _stale: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.states.changed = self.touch
         self._count()
-
-    @property
-    def folders(self) -> list[Path]:
-        """Return the folders of tasks. Any thread."""
-        return [self.home / tasks_folder(group) for group in self._folders_seen]
 
     @property
     def status(self) -> Mapping[str, object]:
@@ -164,16 +148,21 @@ class Scheduler:
         if "/tasks/" in file and (key := place_of(file)) is not None:
             self.touch(key)
 
-    def look_at_folders(self) -> None:
-        """Queue the folders with added or removed files, also without an event. One thread at a time."""
-        groups = [name for name, inside in self.groups.refresh().items() if "tasks" in inside and has_tasks(name)]
-        before = self._folders_seen
-        seen = self._folders_seen = {name: signature_of(self.home / tasks_folder(name)) for name in groups}
-        changed = {name for name in (*seen, *before) if seen.get(name) != before.get(name)}
-        if changed:
-            with self._lock:
-                self._stale |= changed
-            self.wake()
+    def touch_folder(self, folder: str) -> None:
+        """Touch all tasks of a folder, below the home folder, that is watched from now on; ignore other folders."""
+        match folder.split("/"):
+            case ["groups", group, "tasks"] if has_tasks(group):
+                for task in tasks_of(self.home, group):
+                    self.touch((group, task))
+
+    def folders(self) -> list[str]:
+        """Return the folders of tasks that exist, below the home folder. Reads folders."""
+        groups = self.groups.refresh().items()
+        return [tasks_folder(name) for name, inside in groups if "tasks" in inside and has_tasks(name)]
+
+    def _touch_all(self) -> None:
+        for folder in self.folders():
+            self.touch_folder(folder)
 
     def wake(self) -> None:
         """Start a look. Any thread."""
@@ -186,6 +175,7 @@ class Scheduler:
         for turn in await anyio.to_thread.run_sync(self.journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
+        await anyio.to_thread.run_sync(self._touch_all)
         async with anyio.create_task_group() as tasks:
             while True:
                 self._event = anyio.Event()
@@ -198,24 +188,15 @@ class Scheduler:
         """Return the seconds until the next look."""
         now = self.clock()
         waits = [(known.next - now).total_seconds() for known in self._known.values() if known.next is not None]
-        return min([*waits, COMPARE_SECONDS])
+        return min([*waits, LOOK_SECONDS])
 
     # -------------------------------------------------------------------------------------------------------- looking
 
     def _look(self) -> list[tuple[TaskKey, _Step]]:
         """Read changed files; return the steps that are due now, the longest due runs first. Worker thread."""
         now = self.clock()
-        is_due = not timedelta() <= now - self._compared_at < timedelta(seconds=COMPARE_SECONDS)
-        if is_due:
-            self._compared_at = now
         with self._lock:
             touched, self._touched = self._touched, set()
-            if is_due:
-                self._stale |= {*self._folders_seen, *(group for group, _ in self._known)}
-            stale = {self._stale.pop() for _ in range(min(len(self._stale), _COMPARED_AT_ONCE))}
-        if self._stale:
-            self.wake()  # the next look follows at once
-        touched |= self._changed_in(stale)
         for key in touched:
             self._read(key, now)
         for key, waiting in self._known.items():
@@ -251,28 +232,19 @@ class Scheduler:
             "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
         }
 
-    def _changed_in(self, groups: Collection[str]) -> set[TaskKey]:
-        """Return the tasks of some groups whose files changed, came or went."""
-        before: dict[TaskKey, Signature | None]
-        before = {(group, task): NEVER_SEEN for group in groups for task in tasks_of(self.home, group)}
-        before |= {key: known.signature for key, known in self._known.items() if key[0] in groups}
-        return {key for key, signature in before.items() if signature != signature_of(self.home / task_file(*key))}
-
     def _read(self, key: TaskKey, now: datetime) -> None:
         """Read a task's file; a fault is reported once."""
         file = task_file(*key)
         before = self._known.get(key)
-        signature = signature_of(self.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
             check_id(key[1])
             data = read_whole(self.home / file) or b""
-            if signature is None or not data:
+            if not data:
                 self._known.pop(key, None)
                 self.states.waiting.pop(key, None)
                 return
             if before is not None and data == before.data:
-                before.signature = signature
                 return
             task = parse_task(data)
             schedule = self.schedule_of(task, now)
@@ -280,7 +252,7 @@ class Scheduler:
             problem, task = str(error), None
         if problem and (before is None or before.problem != problem):
             log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
-        self._known[key] = _Known(signature, data, task, schedule, problem)
+        self._known[key] = _Known(data, task, schedule, problem)
 
     def _step(self, key: TaskKey, known: _Known, now: datetime) -> _Step | None:
         """Return the step of a task that is due now, or None; then the time of its next step is queued."""
@@ -293,7 +265,7 @@ class Scheduler:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
             return self._note(key, "scheduled", until=now)
         if self._is_idle(key, known, task):
-            known.next = now + timedelta(seconds=COMPARE_SECONDS)
+            known.next = now + timedelta(seconds=LOOK_SECONDS)
             return None
         again_at, _ = self.states.waiting.get(key, (now, ""))
         if now < again_at:

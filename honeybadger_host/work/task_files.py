@@ -68,11 +68,10 @@ def task_file(group: str, task: str) -> str:
 
 
 def place_of(file: str) -> tuple[str, str] | None:
-    """Return group and id of a task's file, below the home folder, or None if it is not one."""
+    """Return group and id of a task's file, below the home folder, or None if it is not one; see `check_id`."""
     match file.split("/"):
-        case ["groups", group, "tasks", name] if name.endswith(".json") and has_tasks(group):
-            task = name[:-5]
-            return (group, task) if _ID.fullmatch(task) else None
+        case ["groups", group, "tasks", name] if has_tasks(group) and name.endswith(".json") and name[0] != ".":
+            return group, printable(name[:-5])
     return None
 
 

@@ -21,7 +21,7 @@ from tests.endpoint import Answer, Asked, openai, served
 from tests.flows.world import put_task, records, script, wait_for_status
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, run_agent, status_of, turns_of, wait_for
 
-QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "work.scheduler.COMPARE_SECONDS": 0.2}
+QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "work.scheduler.LOOK_SECONDS": 0.2}
 GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
 QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
@@ -316,6 +316,16 @@ def test_an_offline_models_task_waits_and_says_why(make_host: HostFactory, home:
     assert len([event for event in host.events("task.refused") if "news" in event["file"]]) == 1
     wait_for(lambda: why not in str(status_of(home)))
     assert why not in cli_text("doctor", home=home)
+
+
+def test_a_task_is_noticed_without_file_events(make_host: HostFactory, home: Path) -> None:
+    make_host({**script(home, *MODEL), **QUICK, "ipc.watch": False}).start()
+    file = put(home, "news")
+    wait_for(lambda: len(said(home)) > 2, what="the second run")
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), "description": "look"}))
+    wait_for(lambda: any(record.get("quiet") for record in records(home, "done")), what="the edited task")
+    file.unlink()
+    wait_for(lambda: status_of(home)["tasks"]["known"] == 0)
 
 
 def test_a_task_waits_for_its_agent(served: HostProcess, tasker: RawSender) -> None:
