@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from honeybadger_agent.client import result_of
-from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NotFound, RequestFailed
+from honeybadger_agent.errors import Conflict, Invalid, NotFound, RequestFailed
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
@@ -17,7 +17,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, groups_in, is_served
 from honeybadger_host.observe import read_status
 from honeybadger_host.ops.operator_client import NoAnswer, ask
 
-__all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
+__all__ = ["Conflict", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
 
 
 class HostDown(Exception):
