@@ -8,7 +8,7 @@ import threading
 import time
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -432,15 +432,14 @@ class DocumentsInUse:
         is_over = time.monotonic() - self._kept_at > KEEP_SECONDS and up_to > self._kept_up_to
         return is_over or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
 
-    def adopt(self, files: Collection[str]) -> None:
+    def adopt(self, files: Iterable[str]) -> None:
         """Adopt unknown files as they are: they were there before the first look.
 
         Raises WorldFailed, StorageFailed.
         """
         behind = {row.file for row in self.journal.unprojected()}
-        names = [file for file in files if file not in behind]
-        for start in range(0, len(names), _MAX_DOCUMENTS):
-            some = names[start : start + _MAX_DOCUMENTS]
+        names = (file for file in files if file not in behind)
+        while some := list(islice(names, _MAX_DOCUMENTS)):
             known = self.reader.stamps(some)
             adopted: list[Seen] = []
             for file in some:

@@ -122,14 +122,17 @@ class ChangedFiles:
         """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
         self._folders.pop(folder, None)
 
-    def every(self) -> list[str]:
-        """Return all documents that exist."""
+    def every(self) -> Iterator[str]:
+        """Yield all documents that exist."""
         names = self._groups.refresh()
-        folders = self._json_folders(names)
-        files = [f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}")]
-        texts = [f"groups/{group}/{name}" for group in names for name in TEXTS]
-        every = [*self._others(), *texts, *files]
-        return [file for file in every if self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")]
+        files = [*self._others(), *(f"groups/{group}/{name}" for group in names for name in TEXTS)]
+        yield from filter(self._is_document, files)
+        for folder in self._json_folders(names):
+            files = (f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}"))
+            yield from filter(self._is_document, files)
+
+    def _is_document(self, file: str) -> bool:
+        return self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")
 
     def _texts(self, groups: Mapping[str, frozenset[str]]) -> list[str]:
         """Return the groups' texts that are there, and all that may be gone."""

@@ -220,9 +220,11 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
             if is_new:
                 _give(home, manifest.home.uid, manifest.home.gid, manifest.home.mode)
             _finish(manifest, members, staging, home.stat())
-            for part in os.listdir(staging):
+            parts = os.listdir(staging)
+            for part in parts:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(home / part)  # it has empty folders at most
+            for part in parts:
                 os.rename(staging / part, home / part)
         sync_folder(home)
     except OSError as error:

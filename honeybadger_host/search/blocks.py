@@ -8,9 +8,10 @@ Sources: docs/decisions/017-recall.md.
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -42,6 +43,7 @@ _ROW: Final = np.dtype(
 _SESSION: Final = f"CASE kind WHEN {KINDS.index('turn')} THEN CAST(source AS TEXT) ELSE '' END"
 _COLUMNS: Final = f"number, {_SESSION}, at, length, author, role, category, kind, terms"
 _WHICH: Final = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
+_DOCUMENTS: Final = f"SELECT {_COLUMNS} {_WHICH}"
 
 
 class Postings(NamedTuple):
@@ -77,20 +79,18 @@ class Block(NamedTuple):
     postings: Postings | None
 
 
-def block_of(documents: Sequence[tuple[Any, ...]]) -> Block:
+def block_of(documents: Iterable[tuple[Any, ...]]) -> Block:
     """Return a block of documents, at least one, as the database has them, see `_COLUMNS`."""
-    numbers, sessions, at, lengths, authors, roles, categories, kinds, terms = zip(*documents, strict=True)
-    place_of = {label: place for place, label in enumerate(dict.fromkeys(sessions + authors + roles + categories))}
-    rows = np.zeros(len(documents), _ROW)
-    rows["number"], rows["kind"] = numbers, kinds
-    rows["at"] = np.array(at, np.float64)  # None becomes NaN
-    rows["length"] = np.maximum(1, lengths)
-    labelled = (("session", sessions), ("author", authors), ("role", roles), ("category", categories))
-    for column, labels in labelled:
-        rows[column] = [place_of[label] for label in labels]
-    counts = [len(said) // array("I").itemsize for said in terms]
-    postings = _postings(np.frombuffer(b"".join(terms), np.uint32), counts)
-    return Block(rows, list(place_of), postings)
+    rows: list[tuple[Any, ...]] = []
+    place_of: dict[str, int] = {}
+    counts: list[int] = []
+    terms = bytearray()
+    for number, session, at, length, author, role, category, kind, said in documents:
+        labels = [place_of.setdefault(label, len(place_of)) for label in (session, author, role, category)]
+        rows.append((number, math.nan if at is None else at, max(1, length), *labels, kind))
+        counts.append(len(said) // array("I").itemsize)
+        terms += said
+    return Block(np.array(rows, _ROW), list(place_of), _postings(np.frombuffer(terms, np.uint32), counts))
 
 
 def _postings(terms: npt.NDArray[np.uint32], counts: Sequence[int]) -> Postings:
@@ -136,12 +136,8 @@ class Blocks:
                     break
             is_full = count == BLOCK_DOCUMENTS or size >= _BLOCK_TERM_BYTES
             if is_full:
-                _write(db, block_of(self._documents(after, last)))
+                _write(db, block_of(db.execute(_DOCUMENTS, (after, last))))
             return is_full
-
-    def _documents(self, after: int, last: int) -> list[tuple[Any, ...]]:
-        """Return the documents after a number up to another, as `block_of` takes them."""
-        return self._db.rows(f"SELECT {_COLUMNS} {_WHICH}", (after, last))
 
     def read(self) -> Iterator[Block]:
         """Yield the blocks of the groups, each with the documents since its last, by ascending number.
@@ -153,7 +149,7 @@ class Blocks:
             while rows := self._db.rows(query, (last, most)):
                 last, labels, data = rows[0]
                 yield Block(np.frombuffer(data, _ROW), orjson.loads(labels), None)
-            if documents := self._documents(last, most):
+            if documents := self._db.rows(_DOCUMENTS, (last, most)):
                 yield block_of(documents)
 
     def gone(self) -> list[int]:

@@ -30,7 +30,7 @@ Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
 # Raised whenever the schema, or the terms of any text, change: an index of another version is rebuilt.
-VERSION: Final = 16
+VERSION: Final = 17
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
 CREATE TABLE groups (

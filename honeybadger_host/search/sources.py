@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,18 +98,27 @@ def groups_of(home: Path) -> list[str]:
     return [*names, *(archive_of(name) for name in names if os.path.isdir(f"{home}/groups/{name}/archive"))]
 
 
-def _walk(home: Path, folder: str, folders: set[str] | None) -> Iterator[tuple[Source, Signature]]:
+def _walk(
+    home: Path, folder: str, folders: set[str] | None, levels: int = _MAX_LEVELS
+) -> Iterator[tuple[Source, Signature]]:
     """Yield the files of a folder; also those below it, when `folders` is given to collect the folders' names."""
-    deepest = folder.count("/") + (0 if folders is None else _MAX_LEVELS)
-    for path, names, files in os.walk(f"{home}/{folder}"):
-        here = path[len(f"{home}/") :]
-        names[:] = [name for name in names if here.count("/") < deepest and not name.startswith(".")]
-        if folders is not None:
-            folders.add(here)
-        for file in files:
-            if (source := source_of(f"{here}/{file}")) is not None:
-                with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
-                    yield source, Signature.of(os.lstat(f"{path}/{file}"))
+    try:
+        entries = os.scandir(f"{home}/{folder}")  # a Path for each of 40,000 folders takes 0.4 s
+    except OSError:
+        return
+    if folders is not None:
+        folders.add(folder)
+    with entries:
+        for entry in entries:
+            file = f"{folder}/{entry.name}"
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if folders is not None and levels and not entry.name.startswith("."):
+                        yield from _walk(home, file, folders, levels - 1)
+                elif (source := source_of(file)) is not None:
+                    yield source, Signature.of(entry.stat(follow_symlinks=False))
+            except OSError:
+                continue  # removed meanwhile
 
 
 def read_source(
