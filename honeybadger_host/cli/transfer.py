@@ -58,7 +58,7 @@ def export(
         done = (export_markdown if markdown else export_group)(home, group, target)
     if not as_json:
         print_some("left out", done.left_out)
-    told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
+    told = {"to": str(target), "files": done.files, "changes": done.changes}
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
     line = f"{target}: {count_of(done.files, 'file')}{changes}"
     tell(told | {"left_out": done.left_out}, [line], as_json=as_json)

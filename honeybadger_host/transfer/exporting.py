@@ -66,7 +66,6 @@ class Exported:
     """
 
     files: int = 0
-    bytes: int = 0
     changes: int = 0
     left_out: list[str] = field(default_factory=list)
 
@@ -99,9 +98,7 @@ class _Exporter:
     def export(self) -> Exported:
         make_folders(self._to / CONTENT)
         seq = self._copy_until_quiet()
-        done = self._done
-        done.files = len(self._files)
-        done.bytes = sum((self._to / CONTENT / place).stat().st_size for place in self._files)
+        self._done.files = len(self._files)
         unsettled = read_unsettled(self._journal, self._group, seq)
         for waiting in unsettled:
             self._check_is_whole(waiting)
@@ -123,7 +120,7 @@ class _Exporter:
         data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         with open(open_new(self._to / MANIFEST), "wb") as file:
             file.write(data)
-        return done
+        return self._done
 
     def _copy_until_quiet(self) -> int:
         """Copy all files; return the number of the last change in them. Raises HostError."""

@@ -35,7 +35,7 @@ def export_markdown(home: Path, group: str, target: Path) -> Exported:
             path = _free(made / name)
             make_folders(path.parent)
             with open(open_new(path), "wb") as file:
-                done.bytes += sum(map(file.write, parts))
+                file.writelines(parts)
             done.files += 1
     return done
 
