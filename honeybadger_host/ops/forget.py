@@ -154,7 +154,6 @@ class Forgetter:
             await self._read(check_is_there, self._home, plan, wanted)
             await self._write(partial(keep_forgetting, plan=plan))
             self._planned = plan
-            self._pipeline.passed("forget.planned")
             return await self._end(plan, plan)
 
     def _kept(self, asked: Asked) -> dict[str, Any] | None:
@@ -212,22 +211,17 @@ class Forgetter:
         if not plan.is_erased:
             done.removed.update(await self._read(remove_earlier_journals, self._home))
             await self._erase_all(plan, done)
-            self._pipeline.passed("forget.erased")
             await self._tidy(plan.group, done)
-            self._pipeline.passed("forget.tidied")
         # also for an erased plan: a power cut may have damaged index and ledger since then
         await self._read(self._memory.index.read_all, plan.group)
         await self._read(self._memory.index.scrub)
-        self._pipeline.passed("forget.unindexed")
         await self._pipeline.settle()  # a query that began before may have read the text
         await self._read(forget_injected, self._memory.ledger, plan)
         if not plan.is_erased:
             done.removed.update(await self._read(remove_quotes, self._home, plan))
             went = done.counted(plan.phrases)
             await self._write(partial(bury_forgetting, plan=plan, went=went), is_buried=True)
-            self._pipeline.passed("forget.buried")
         await self._pipeline.writer.run(self._journal.vacuum)
-        self._pipeline.passed("forget.vacuumed")
         return went
 
     async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
@@ -269,7 +263,6 @@ class Forgetter:
                     continue
                 remove_leftovers((self._home / file).parent, {Path(file).name})
                 self._changed(file)
-                self._pipeline.passed("forget.file")
             if made != held or file.endswith(".json"):
                 anew[file] = (held, made)
         self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))

@@ -197,11 +197,19 @@ class Work:
     later: int = 60
 
 
-def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int) -> int:
+def kill_again(
+    nursery: Nursery,
+    folder: Path,
+    rng: random.Random,
+    work: Work,
+    stride: int,
+    harm: Callable[[Path], object] = lambda home: None,
+) -> int:
     """Kill a host at a call, the next one at another, and let the third finish; return how many were killed.
 
     Args:
         stride: the first host is killed at the n-th call, for every n of this stride, in a home of its own.
+        harm: does more harm to the home after the first kill.
     """
 
     def is_killed(home: Path, run: int, kill: Kill | None) -> bool:
@@ -211,6 +219,7 @@ def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, s
     kills = 0
     for home, where in deaths(folder, rng, stride, work.begin, lambda home, kill: is_killed(home, 1, kill)):
         kills += 1
+        harm(home)
         if is_killed(home, 2, Kill(rng.randint(1, work.later), "after")):
             kills += 1
             is_killed(home, 3, None)

@@ -1,20 +1,16 @@
-"""A forgotten text stays forgotten: power cuts, repeated requests, a damaged ledger, kills at named points."""
+"""A forgotten text stays forgotten: power cuts, repeated requests, a kill and a torn ledger."""
 
-import itertools
 import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.crash.conftest import IS_LONG
 from tests.crash.features import FORGETTING, SECRET, TO_FORGET, ask, left_in
-from tests.crash.hosts import Nursery, Point, Work, cut_power, ended, keep_all
-from tests.hosting import RawSender, request, wait_for
-
-POINTS: Final = ("planned", "file", "erased", "tidied", "unindexed", "buried", "vacuumed")
+from tests.crash.hosts import Nursery, Point, Work, cut_power, ended, keep_all, kill_again
+from tests.hosting import RawSender, request
 
 
 @pytest.fixture
@@ -73,21 +69,11 @@ def test_a_repeated_forget_spares_what_was_said_since(nursery: Nursery, work: Wo
         assert again["result"]["files"] == ["groups/main/CLAUDE.md"]
 
 
-@pytest.mark.parametrize(
-    ("point", "is_damaged"),
-    [*itertools.product(POINTS, (False, True))]
-    if IS_LONG
-    else [("planned", True), ("buried", False), ("vacuumed", True)],
-)
-def test_killed_at_a_named_point_it_is_still_forgotten(
-    nursery: Nursery, work: Work, tmp_path: Path, point: str, is_damaged: bool
+def test_killed_and_with_a_torn_ledger_it_is_still_forgotten(
+    nursery: Nursery, work: Work, tmp_path: Path, rng: random.Random
 ) -> None:
-    home = tmp_path / "home"
-    work.begin(home)
-    with ended(nursery.start(home, FORGETTING, kill=Point(f"forget.{point}", 1))) as host:
-        assert host.wait() == -signal.SIGKILL
-    for path in (home / "data").glob("recalled.db*") if is_damaged else ():
-        path.write_bytes(b"torn" * 1024)
-    with ended(nursery.start(home, FORGETTING)):
-        wait_for(lambda: work.is_done(home), what="it is forgotten")
-    work.check(home, point)
+    def tear(home: Path) -> None:
+        for path in (home / "data").glob("recalled.db*"):
+            path.write_bytes(b"torn" * 1024)
+
+    assert kill_again(nursery, tmp_path, rng, work, stride=5 if IS_LONG else 131, harm=tear) > 1
