@@ -22,7 +22,6 @@ app.add_typer(service_app, name="service")
 
 
 OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
-Below = Annotated[Path, typer.Option("--root", help="Work below this folder and run nothing, as for an image.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")]
 
 
@@ -55,7 +54,6 @@ def service_install(
     user: OfUser = False,
     closed: Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")] = False,
     command: Annotated[Path | None, typer.Option("--command", help="The program to start; default: this one.")] = None,
-    root: Below = Path("/"),
     dry_run: DryRun = False,
 ) -> None:
     """Write the systemd unit and its files, and start it if systemd runs. Earlier files are kept as *.old."""
@@ -63,9 +61,9 @@ def service_install(
     if dry_run:
         print(systemd.show(plan), end="")
         return
-    for path in systemd.write(plan, root):
+    for path in systemd.write(plan):
         print(f"wrote {path}")
-    if systemd.is_booted() and root == Path("/"):
+    if systemd.is_booted():
         systemd.run(plan.commands)
         print(f"{systemd.UNIT} runs; see: systemctl {'--user ' if user else ''}status {systemd.UNIT}")
     else:
@@ -76,12 +74,12 @@ def service_install(
 
 
 @service_app.command("uninstall")
-def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: DryRun = False) -> None:
+def service_uninstall(user: OfUser = False, dry_run: DryRun = False) -> None:
     """Stop the service and remove the files of `service install`. The home and its user stay."""
     user_home, config_home = user_folders()
     files = systemd.installed(user_home, config_home, is_user=user)
     systemctl = ["systemctl", *(["--user"] if user else [])]
-    is_live = systemd.is_booted() and root == Path("/")
+    is_live = systemd.is_booted()
     stop, reload = [*systemctl, "disable", "--now", systemd.UNIT], [*systemctl, "daemon-reload"]
     if dry_run:
         for line in (stop, ["rm", "-f", *map(str, files)], reload):
@@ -89,7 +87,7 @@ def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: Dr
         return
     if is_live and any(path.exists() for path in files):
         systemd.run([stop])
-    removed = systemd.remove(files, root)
+    removed = systemd.remove(files)
     for path in removed:
         print(f"removed {path}")
     if not removed:

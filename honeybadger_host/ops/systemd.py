@@ -115,26 +115,25 @@ def show(plan: Plan) -> str:
     return "\n".join(parts)
 
 
-def write(plan: Plan, root: Path = Path("/")) -> list[Path]:
-    """Write the files of a plan below `root`; return those that changed. Raises HostError.
+def write(plan: Plan) -> list[Path]:
+    """Write the files of a plan; return those that changed. Raises HostError.
 
     An earlier file with another text is kept as `<name>.old`.
     """
     written: list[Path] = []
     for path, text in plan.files:
-        target = root / path.relative_to("/")
         try:
             with contextlib.suppress(FileNotFoundError):
-                if target.read_text() == text:
+                if path.read_text() == text:
                     continue
-                replace(target.with_name(f"{target.name}.old"), target.read_bytes(), mode=0o644)
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-            replace(target, text.encode(), mode=0o644)
+                replace(path.with_name(f"{path.name}.old"), path.read_bytes(), mode=0o644)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            replace(path, text.encode(), mode=0o644)
         except OSError as error:
             raise HostError(
-                f"cannot write {target}: {error.strerror}; run it as root, or make a service of your own with --user"
+                f"cannot write {path}: {error.strerror}; run it as root, or make a service of your own with --user"
             ) from None
-        written.append(target)
+        written.append(path)
     return written
 
 
@@ -143,20 +142,19 @@ def installed(user_home: Path, config_home: Path, *, is_user: bool) -> list[Path
     return [user_unit(config_home)] if is_user else [SYSTEM_UNIT, _DROP_IN, _TMPFILES, _SYSUSERS]
 
 
-def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
-    """Remove files of a service below `root`; return the ones that existed. Raises HostError."""
+def remove(files: Sequence[Path]) -> list[Path]:
+    """Remove files of a service; return the ones that existed. Raises HostError."""
     removed: list[Path] = []
     for path in files:
-        target = root / path.relative_to("/")
         try:
-            target.unlink()
+            path.unlink()
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise HostError(f"cannot remove {target}: {error.strerror}; run it as root, or with --user") from None
-        removed.append(target)
+            raise HostError(f"cannot remove {path}: {error.strerror}; run it as root, or with --user") from None
+        removed.append(path)
     with contextlib.suppress(OSError):  # it has the operator's own drop-ins, or does not exist
-        (root / _DROP_IN.parent.relative_to("/")).rmdir()
+        _DROP_IN.parent.rmdir()
     return removed
 
 

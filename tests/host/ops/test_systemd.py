@@ -10,7 +10,17 @@ import pytest
 
 from honeybadger_host.errors import HomeError, HostError, JournalError, SettingsError
 from honeybadger_host.files.home import make_home
-from honeybadger_host.ops.systemd import SYSTEM_HOME, Plan, check_visible, plan_system, plan_user, run, show, write
+from honeybadger_host.ops.systemd import (
+    SYSTEM_HOME,
+    Plan,
+    check_visible,
+    plan_system,
+    plan_user,
+    remove,
+    run,
+    show,
+    write,
+)
 from tests.commands import finished
 from tests.hosting import run_cli
 
@@ -101,6 +111,11 @@ def test_a_path_that_would_need_quoting_is_refused(path: str) -> None:
         plan_user(Path(path), SYSTEM_COMMAND, Path("/home/ada"), Path("/home/ada/.config"))
 
 
+def below(folder: Path, plan: Plan) -> Plan:
+    """Return a plan of the same files below a folder, and of no commands."""
+    return Plan(tuple((folder / path.relative_to("/"), text) for path, text in plan.files), ())
+
+
 def laid_out(folder: Path, plan: Plan) -> Path:
     """Write units as systemd finds them; return the unit."""
     for path, text in plan.files:
@@ -162,8 +177,7 @@ def test_an_instance_unit_serves_the_home_of_its_name(tmp_path: Path) -> None:
 
 @needs_root_and_systemd
 def test_user_and_home_are_made_as_the_files_say(tmp_path: Path) -> None:
-    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
-    write(plan, tmp_path)
+    write(below(tmp_path, plan_system(SYSTEM_HOME, SYSTEM_COMMAND)))
     for tool, folder, more in (
         ("systemd-sysusers", "sysusers.d", []),
         ("systemd-tmpfiles", "tmpfiles.d", ["--create"]),
@@ -229,22 +243,16 @@ def test_a_failed_command_stops_those_after_it(tmp_path: Path) -> None:
     assert not (tmp_path / "behind").exists()
 
 
-def test_uninstall_of_an_image_keeps_home_and_drop_ins(tmp_path: Path) -> None:
-    image, home = tmp_path / "image", tmp_path / "home"
-    home.mkdir()
-    done = run_cli("service", "install", "--root", image, "--closed", "--command", SYSTEM_COMMAND)
-    assert (done.returncode, "  systemctl enable honeybadger-host.service\n" in done.stdout) == (0, True)
-    found = {path: path.read_text() for path in image.rglob("*") if path.is_file()}
-    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
-    assert found == {image / path.relative_to("/"): text for path, text in plan.files}
-    assert {path.stat().st_mode & 0o777 for path in found} == {0o644}
-    own = image / "etc/systemd/system/honeybadger-host.service.d/own.conf"
-    own.write_text("[Service]\n")
-    dry = run_cli("service", "uninstall", "--root", image, "--dry-run")
+def test_what_was_written_is_removed_and_an_earlier_file_kept(tmp_path: Path) -> None:
+    plan = below(tmp_path, plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True))
+    files = [path for path, _ in plan.files]
+    files[0].parent.mkdir(parents=True)
+    files[0].write_text("mine")
+    assert write(plan) == files
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
+    assert write(plan) == []
+    assert remove(files) == files
+    assert remove(files) == []
+    assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
+    dry = run_cli("service", "uninstall", "--dry-run")
     assert dry.stdout.splitlines()[0] == "$ systemctl disable --now honeybadger-host.service"
-    assert len([path for path in image.rglob("*") if path.is_file()]) == 5
-    done = run_cli("service", "uninstall", "--root", image)
-    assert done.returncode == 0
-    assert done.stdout.count("removed ") == 4
-    assert [path for path in image.rglob("*") if path.is_file()] == [own]
-    assert "there is nothing to remove" in run_cli("service", "uninstall", "--root", image).stdout
