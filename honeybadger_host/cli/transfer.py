@@ -98,8 +98,16 @@ def _load(folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
     if plan is not None and not dry_run and shared is None:  # else the next owner forgets it
         left = asked_of(folder, group, "forget", json.loads(plan.selector))["left"]
     forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
-    told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
-    told |= {"changes": loaded.changes, "shift": loaded.shift, "forgotten": forgotten, "dry_run": dry_run}
+    told = {
+        "format": "honeybadger",
+        "group": group,
+        "was": loaded.was_there,
+        "files": loaded.files,
+        "changes": loaded.changes,
+        "shift": loaded.shift,
+        "forgotten": forgotten,
+        "dry_run": dry_run,
+    }
     what = f"{count_of(loaded.files, 'file')} and {count_of(loaded.changes, 'change')} of {loaded.was_there}"
     lines = [f"{group}: would take in {what}" if dry_run else f"{group}: has {what}"]
     if loaded.shift:
@@ -147,10 +155,16 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
         )
-    counts = {kind: done.added[kind] for kind in ("turns", "entries")}
-    told = {"format": name, "group": group, **counts, "known": done.known}
-    skipped = [f"{one.where}: {one.why}" for one in done.skipped]
-    told |= {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run}
+    told = {
+        "format": name,
+        "group": group,
+        "turns": done.added["turns"],
+        "entries": done.added["entries"],
+        "known": done.known,
+        "neutralised": dict(done.neutralised),
+        "skipped": [f"{one.where}: {one.why}" for one in done.skipped],
+        "dry_run": dry_run,
+    }
     return told, [f"{group}: {'would take in ' if dry_run else ''}{done} from {name}; {done.known} were there"]
 
 

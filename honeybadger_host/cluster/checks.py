@@ -79,8 +79,12 @@ def _stream(servers: Servers, stream: str, count: int) -> Iterator[Finding]:
     if behind:
         yield Finding("shared log", "problem", f"{stream}: {', '.join(behind)}", "start it, or look at its log")
     elif replicas < 3:
-        what = f"{stream} has {count_of(replicas, 'replica')} on {count_of(count, 'server')}"
-        yield Finding("shared log", "warning", what, f"with three servers: nats stream edit {stream} --replicas=3")
+        yield Finding(
+            "shared log",
+            "warning",
+            f"{stream} has {count_of(replicas, 'replica')} on {count_of(count, 'server')}",
+            f"with three servers: nats stream edit {stream} --replicas=3",
+        )
     else:
         yield Finding("shared log", "ok", f"{stream} has {replicas} replicas, all current")
 
@@ -89,8 +93,12 @@ def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
     first, last, _ = servers.end_of(names.stream) or (1, 0, 0)
     newest = max(snapshots_of(servers, names).values(), default=-1)
     if newest < first - 1:
-        what = f"there is none from which the log goes on at {first}: no machine can join"
-        yield Finding("snapshots", "problem", what, "the owner publishes another when it begins: `cluster drain`")
+        yield Finding(
+            "snapshots",
+            "problem",
+            f"there is none from which the log goes on at {first}: no machine can join",
+            "the owner publishes another when it begins: `cluster drain`",
+        )
     else:
         behind = count_of(last - newest, "message")
         yield Finding("snapshots", "ok", f"the newest is at {newest}, {behind} before the log's end")

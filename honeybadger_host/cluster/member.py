@@ -239,8 +239,7 @@ class Member:
         if self._forwarding is not None:
             servers.cancel(self._forwarding)
         senders = SenderList(self.home) if self._settings.ipc.closed else None
-        answering = Answering(self.home, asked, self.names, senders, self._settings.limits.requests_per_second)
-        asked.start(answering.run())
+        asked.start(Answering(self.home, asked, self.names, senders, self._settings.limits.requests_per_second).run())
         log.info("cluster.owns", home=self.names.identity, epoch=self.log.epoch, placed=placed, node=self.node)
         return True
 

@@ -103,8 +103,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
                 "--anew, then the other machines have to join again"
             )
         make_log(servers, names)
-        subjects = names.subject("machine.*")
-        servers.make_stream(names.machines, subjects, max_age=REMEMBERED_SECONDS, of_each=1)
+        servers.make_stream(names.machines, names.subject("machine.*"), max_age=REMEMBERED_SECONDS, of_each=1)
         if not is_begun:
             with closing(connect(path)) as writer, transaction(writer, path) as writing:
                 write_position(writing, START)

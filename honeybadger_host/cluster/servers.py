@@ -76,8 +76,7 @@ class Servers:
         try:
             options = credentials_of(self._credentials) if self._credentials else {}
         except (OSError, ValueError) as error:
-            why = f"setting cluster.credentials: {self._credentials} cannot be used: {error}"
-            raise SettingsError(why) from None
+            raise SettingsError(f"setting cluster.credentials: {self._credentials} cannot be used: {error}") from None
         try:
             await connect(self.client, servers=self._urls, error_cb=self._note_error, **options)
         except ValueError as error:

@@ -53,8 +53,12 @@ def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(_CHECK, "warning", why, "see inbox.unlink_failed in the log")
     watcher = status.get("watcher", {})
     if without := watcher.get("folders_without_events"):
-        what = f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there"
-        yield Finding(_CHECK, "warning", what, "see watch.failed in the log")
+        yield Finding(
+            _CHECK,
+            "warning",
+            f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there",
+            "see watch.failed in the log",
+        )
     elif not watcher.get("is_alive", True) and status.get("sweeps"):  # it begins before the first sweep
         yield Finding(_CHECK, "warning", "the watcher is off: requests are found by the sweep only", "")
 

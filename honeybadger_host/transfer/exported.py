@@ -146,8 +146,16 @@ def event_line(event: Row) -> dict[str, Any]:
     place = place_of(event.file, event.group)
     if place is None:
         raise HostError(f"change {event.seq} is of {event.file}, which is not a file of {event.group}: report this")
-    line = {"seq": event.seq, "at": event.at, "by": event.sender, "request": event.request, "kind": event.kind}
-    return line | {"file": place, "offset": event.offset, "data": packed_line(event.data)}
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "by": event.sender,
+        "request": event.request,
+        "kind": event.kind,
+        "file": place,
+        "offset": event.offset,
+        "data": packed_line(event.data),
+    }
 
 
 def event_of(value: Any, group: str, shift: int) -> Row:
@@ -192,8 +200,14 @@ def _check_data(row: Row) -> None:
 
 def receipt_line(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt as a line of `receipts.jsonl`."""
-    line = {"seq": receipt.seq, "at": receipt.at, "by": receipt.sender, "request": receipt.request}
-    return line | {"digest": receipt.digest.hex(), "reply": packed_line(receipt.reply)}
+    return {
+        "seq": receipt.seq,
+        "at": receipt.at,
+        "by": receipt.sender,
+        "request": receipt.request,
+        "digest": receipt.digest.hex(),
+        "reply": packed_line(receipt.reply),
+    }
 
 
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:

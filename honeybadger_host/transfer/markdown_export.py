@@ -61,11 +61,21 @@ def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterab
 
 def _entry_text(entry: Entry) -> bytes:
     """Return an entry as Markdown with front matter. JSON values after YAML keys are valid YAML."""
-    front: dict[str, Any] = {"title": entry.title, "aliases": [*entry.aliases], "tags": [*entry.tags]}
-    front |= {"id": entry.id, "category": entry.category, "name": entry.name, "by": entry.by}
-    for name, at in (("created", entry.created), ("updated", entry.updated)):
-        front[name] = None if at is None else show_time(at)
-    front |= {"pinned": entry.pinned, "reinforced": entry.reinforced, **entry.metadata, **entry.more}
+    front: dict[str, Any] = {
+        "title": entry.title,
+        "aliases": [*entry.aliases],
+        "tags": [*entry.tags],
+        "id": entry.id,
+        "category": entry.category,
+        "name": entry.name,
+        "by": entry.by,
+        "created": entry.created and show_time(entry.created),
+        "updated": entry.updated and show_time(entry.updated),
+        "pinned": entry.pinned,
+        "reinforced": entry.reinforced,
+        **entry.metadata,
+        **entry.more,
+    }
     lines = [f"{name}: {orjson.dumps(value).decode()}" for name, value in front.items() if value not in (None, [], "")]
     return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
 

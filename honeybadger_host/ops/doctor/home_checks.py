@@ -64,11 +64,10 @@ def settings(home: Path) -> Iterator[Finding]:
     yield Finding("settings", "ok", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
     here = dict(values(loaded.settings))
     if others := [f"{name} = {value}" for name, value in values(settings_of(home)) if value != here[name]]:
-        what = f"the running host was started with other values: {listed(others)}"
         yield Finding(
             "settings",
             "warning",
-            what,
+            f"the running host was started with other values: {listed(others)}",
             "start it again if it should have those of here; the checks below are of its own",
         )
     if schedule := loaded.settings.dream.schedule:
@@ -127,8 +126,12 @@ def group_files(home: Path) -> Iterator[Finding]:
     good = 0
     for path in sorted((home / "groups").iterdir()) if (home / "groups").is_dir() else ():
         if path.is_dir() and not path.name.startswith(".") and not NAME.fullmatch(path.name):
-            what = f"{printable(str(path))} is not a group's name: nothing in it is served"
-            yield Finding("group files", "warning", what, "rename it: at most 64 characters of A-Z a-z 0-9 - _")
+            yield Finding(
+                "group files",
+                "warning",
+                f"{printable(str(path))} is not a group's name: nothing in it is served",
+                "rename it: at most 64 characters of A-Z a-z 0-9 - _",
+            )
     for group in groups_in(home):
         for name in GROUP_FILES:
             try:
@@ -182,6 +185,10 @@ def inboxes(home: Path) -> Iterator[Finding]:
                 if folder.is_symlink():
                     yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
             if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
-                message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
-                yield Finding("boxes", "warning", message, "a request's name is its id and .json: rename or remove it")
+                yield Finding(
+                    "boxes",
+                    "warning",
+                    f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first",
+                    "a request's name is its id and .json: rename or remove it",
+                )
     yield Finding("boxes", "ok", count_of(count, "box", "boxes"))
