@@ -232,10 +232,8 @@ def _unknown(name: str, where: str) -> SettingsError:
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
     siblings = ", ".join(_spelled(one, where) for one in names if one.startswith(f"{below}."))
-    if name == below and siblings:
-        return SettingsError(f"{where}: {name} is a section, [{name}], and has no value; its settings are {siblings}")
     near = meant(name, names)
-    if near is None and siblings:
+    if siblings and (near is None or name == below):
         return SettingsError(f"{where}: there is no setting {name}; there are {siblings}")
     hint = f"did you mean {_spelled(near, where)}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")

@@ -121,9 +121,8 @@ class Mark:
     def __enter__(self) -> Mark:  # noqa: PYI034  Python 3.9 has no Self
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self._was = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            value = json.loads(self._was)
+            value = json.loads(os.pread(self._fd, os.fstat(self._fd).st_size, 0))
             waiting = {str(name): (int(start), list(keys)) for name, (start, keys) in value["waiting"].items()}
             read = {name: type(member)(value[name]) for name, member in self.members().items()}
             vars(self).update(read, waiting=waiting)
@@ -142,10 +141,8 @@ class Mark:
 
     def save(self) -> None:
         data = json.dumps(self.members()).encode()
-        if data != self._was:
-            os.pwrite(self._fd, data, 0)
-            os.ftruncate(self._fd, len(data))
-            self._was = data
+        os.pwrite(self._fd, data, 0)
+        os.ftruncate(self._fd, len(data))
 
 
 def hand_over(box: Box, tool: str, session: str, mark: Mark, event: Mapping[str, Any], meaning: str) -> None:
