@@ -58,9 +58,12 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the buffered output is gone
-        return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the buffered output is written at the end
+        if isinstance(error, BrokenPipeError):
+            return 0  # its reader is gone
+        complain(str(error))
+        return 1
     return done or 0
 
 

@@ -35,7 +35,7 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
     Args:
         options: `dry_run`; `home`, `group` and `sender` if they are given.
         told: called with each line for the person.
-    Raises `AgentError` if a program is missing or failed; BadName.
+    Raises `AgentError` if a program is missing or failed; BadName; OSError.
     """
     before = _chosen(tool)
     home = find_home(options.get("home", before.get("home"))).absolute()
@@ -197,11 +197,8 @@ def _json(value: object) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace a file in one step. Raises `AgentError`."""
+    """Replace a file in one step. Raises OSError."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        raise AgentError(f"cannot write {path}: {error.strerror}") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary.write_bytes(data)
+    temporary.replace(path)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.cli import ALIASES, SECTIONS, Commands
+from tests.commands import finished
 from tests.conftest import HostFactory
 from tests.hosting import run_agent, run_cli
 
@@ -28,7 +28,14 @@ def test_each_command_is_listed_in_one_whole_line(run: type) -> None:
 @pytest.mark.parametrize("command", ["honeybadger_host config", "honeybadger_agent.cli uninstall gemini --dry-run"])
 def test_a_command_whose_streams_are_closed_works(home: Path, command: str) -> None:
     shell = f"exec {sys.executable} -m {command} <&- >&- 2>&-"
-    assert subprocess.run(["sh", "-c", shell], env={**os.environ, "HONEYBADGER_HOME": str(home)}).returncode == 0
+    assert finished(["sh", "-c", shell], env={**os.environ, "HONEYBADGER_HOME": str(home)}).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["honeybadger_host config", "honeybadger_agent.cli uninstall gemini --dry-run"])
+def test_a_full_disk_behind_the_output_is_told_in_a_line(home: Path, command: str) -> None:
+    shell = f"exec {sys.executable} -m {command} >/dev/full"
+    ran = finished(["sh", "-c", shell], env={**os.environ, "HONEYBADGER_HOME": str(home)})
+    assert (ran.returncode > 0, ran.stderr.count("\n"), "No space left" in ran.stderr) == (True, 1, True), ran.stderr
 
 
 def test_the_help_lists_each_command_in_its_words() -> None:
