@@ -121,16 +121,15 @@ class Agents:
         problems: dict[str, str] = {}
         for name in signatures:
             agent_id, file = name.removesuffix(".json"), f"{AGENTS_FOLDER}/{name}"
-            agent = load_agent(self._home, agent_id)
-            if isinstance(agent, Agent):
-                found[agent_id] = agent
-                continue
-            problems[file] = agent
-            if agent_id in self.current:
-                found[agent_id] = self.current[agent_id]
-            if self.problems.get(file) != agent:
-                now_what = "mend it; until then its last good version is used, if any"
-                log.error("agent.refused", file=file, why=agent, now_what=now_what)
+            try:
+                found[agent_id] = load_agent(self._home, agent_id)
+            except ValueError as error:
+                problems[file] = str(error)
+                if agent_id in self.current:
+                    found[agent_id] = self.current[agent_id]
+                if self.problems.get(file) != problems[file]:
+                    now_what = "mend it; until then its last good version is used, if any"
+                    log.error("agent.refused", file=file, why=problems[file], now_what=now_what)
         found.setdefault(self.default, _built_in(self.default))
         changed = [name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)]
         self._signatures, self.problems, self.current = signatures, problems, found
@@ -158,30 +157,23 @@ def agent_files(home: Path) -> Mapping[str, Signature | None]:
     return {name: signature_of(os.path.realpath(folder / name)) for name in sorted(files)}  # of what a link leads to
 
 
-def load_agent(home: Path, agent_id: str) -> Agent | str:
-    """Return the profile in an agent's file, or the reason why it cannot be used."""
-    try:
-        return _load(home, agent_id)
-    except OSError as error:
-        return error.strerror or "cannot be read"
-    except ValueError as error:
-        return str(error)
-
-
 def _built_in(agent_id: str) -> Agent:
     name = agent_id.replace("-", " ").replace("_", " ").title()
     return Agent(agent_id, name, "", None, None, _BUILT_IN.format(name=name), "built in")
 
 
-def _load(home: Path, agent_id: str) -> Agent:
-    """Return the profile in a file. Raises OSError, ValueError with the reason and the remedy."""
+def load_agent(home: Path, agent_id: str) -> Agent:
+    """Return the profile in an agent's file. Raises ValueError with the reason why it cannot be used."""
     if not NAME.fullmatch(agent_id):
         raise ValueError("its name is not an agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
     if is_system_sender(agent_id):
         raise ValueError(f"the name {agent_id} is reserved for what the host itself writes down: rename the file")
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
     folder = home / AGENTS_FOLDER / agent_id
-    data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
+    try:
+        data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
+    except OSError as error:
+        raise ValueError(error.strerror or "cannot be read") from None
     value = read_json(data)
     for name in value.keys() - AgentFile.model_fields.keys():
         raise ValueError(f"{name!r} is unknown; {nearest(name, AgentFile.model_fields)}")

@@ -27,7 +27,7 @@ class SaveToWorkingMemory(Request[WorkingSaved], changes=True, overwrites=True, 
 
     key: Key = Field(description="Unique in the session, one visible line, 1-100 characters.")
     data: Annotated[str, StringConstraints(min_length=1)] = Field(description="At most 131,072 bytes by default.")
-    ttl_minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    ttl_minutes: Annotated[float, Field(gt=0, le=1440, allow_inf_nan=False)] | None = Field(
         default=None, description="Minutes until it expires, by default 5, at most 1440."
     )
     category: OneLine | None = Field(default=None, description="As `web-content` or `web-content/github`.")

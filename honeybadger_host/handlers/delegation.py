@@ -51,7 +51,7 @@ async def delegate_to_agent(
         state, turn.outcome = "timed_out", turn.cut(f"the limit of {seconds:.0f} seconds is reached")
 
     def decide(_: Asked, prepared: None, now: datetime) -> Outcome:
-        outcome = turn.ended
+        outcome = turn.outcome
         result = DelegationResult(
             state=state or ("done" if outcome.stopped_by is None else "stopped"),  # type: ignore[arg-type]
             content=outcome.text,

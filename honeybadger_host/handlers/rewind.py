@@ -6,7 +6,7 @@ files, the request is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,24 +86,22 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
     for file in changed:
         if file.startswith(f"{marks}/"):  # else turns that are no longer summarised would not be replayed
             backs.append(Back(file, "watermark", files.load(file), read_last(journal, file, seq)))
-        elif group_of(file) == group:
-            backs += _persons_file(journal, files.load(file), file, seq, problems)
-    backs = [back for back in backs if (back.held or None) != (back.wanted or None)]
+            continue
+        if group_of(file) != group:
+            continue
+        held, past = files.load(file), read_past(journal, file)
+        wanted, now = version_at(past, seq), version_at(past, LAST_SEQ)
+        if not wanted.is_known:
+            problems.append(f"how {file} was then is not known")
+        elif not now.is_known or now.text != (held or b""):
+            what = f"what {file} holds now is not in the journal"
+            problems.append(f"{what}: it would be lost; an edit is noticed in seconds")
+        else:
+            kind: WholeKind = "entry" if file.endswith(".json") else "text"
+            backs.append(Back(file, kind, held, wanted.text if wanted.is_there else None))
     if problems:
         raise _refused(problems)
-    return backs
-
-
-def _persons_file(journal: Path, held: bytes | None, file: str, seq: int, problems: list[str]) -> Iterator[Back]:
-    past = read_past(journal, file)
-    wanted, now = version_at(past, seq), version_at(past, LAST_SEQ)
-    if not wanted.is_known:
-        problems.append(f"how {file} was then is not known")
-    elif not now.is_known or now.text != (held or b""):
-        problems.append(f"what {file} holds now is not in the journal: it would be lost; an edit is noticed in seconds")
-    else:
-        text = wanted.text if wanted.is_there else None
-        yield Back(file, "entry" if file.endswith(".json") else "text", held, text)
+    return [back for back in backs if (back.held or None) != (back.wanted or None)]
 
 
 def _told(back: Back, did: str) -> dict[str, Any]:

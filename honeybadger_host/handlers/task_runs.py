@@ -67,13 +67,9 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
 
 def _is_told(task: TaskFile, said: str) -> bool:
     """Return whether an answer is sent to people."""
-    match task.deliver:
-        case "always":
-            return True
-        case "never":
-            return False
-        case "when_said":
-            return said.strip().strip(".`*\"'").upper() not in _NOTHING
+    if task.deliver == "when_said":
+        return said.strip().strip(".`*\"'").upper() not in _NOTHING
+    return task.deliver == "always"
 
 
 def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> Added:

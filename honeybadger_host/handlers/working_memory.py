@@ -32,8 +32,6 @@ from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
 
 DEFAULT_TTL_MINUTES: Final = 5.0
-# Longest life of an entry, in minutes: text that must last longer belongs into long-term memory.
-MAX_TTL_MINUTES: Final = 1440.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
@@ -103,9 +101,6 @@ def list_entries(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str
 
 def _ttl(payload: SaveToWorkingMemory) -> timedelta:
     minutes = DEFAULT_TTL_MINUTES if payload.ttl_minutes is None else payload.ttl_minutes
-    if minutes > MAX_TTL_MINUTES:
-        why = f"must be at most {MAX_TTL_MINUTES:g}; what is to last belongs into save_memory or update_memory"
-        raise Refusal("invalid", f"payload.ttl_minutes {why}", field="payload.ttl_minutes")
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))
 
 

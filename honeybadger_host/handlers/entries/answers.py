@@ -128,11 +128,6 @@ def not_found(id_: str, field: str = "payload.id") -> Refusal:
     return Refusal("not_found", f"no entry of this group has the id {id_}: search again; {back}", field=field)
 
 
-def _is_json(text: str) -> bool:
-    """Return whether a text is a JSON object or array."""
-    return isinstance(value_in(text), dict | list)
-
-
 WriteT = TypeVar("WriteT", SaveMemory, EditMemory)
 
 
@@ -160,7 +155,7 @@ def cleaned(texts: Texts, payload: WriteT, *, heading: str = "", category: str =
             lines: list[str] = [texts.line(f"payload.{member}.{at}", label) for at, label in enumerate(labels)]
             clean[member] = [*each_once(lines)]
     content, is_document = payload.content, is_store(payload.category or category)
-    if content is not None and is_document and _is_json(content):
+    if content is not None and is_document and isinstance(value_in(content), dict | list):
         clean["content"] = texts.data("payload.content", content)  # exact: no model reads it
     elif content is not None:
         if not is_document:

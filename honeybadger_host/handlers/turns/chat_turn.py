@@ -108,7 +108,7 @@ class ChatTurn:
     turn: AgentTurn | None = None
     model: str = ""
     context: ShownContext | None = None
-    outcome: TurnOutcome | None = None
+    outcome: TurnOutcome = field(init=False)
     parent: ChatTurn | None = None
     limits: TurnLimits | None = None
     began: float = field(default_factory=time.monotonic)
@@ -117,12 +117,6 @@ class ChatTurn:
     def tokens(self) -> int:
         """Tokens so far, its tools included."""
         return 0 if self.turn is None else self.turn.tokens
-
-    @property
-    def ended(self) -> TurnOutcome:
-        """How it ended; only once it did."""
-        assert self.outcome is not None  # noqa: S101  it ran
-        return self.outcome
 
     async def run(self) -> None:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
@@ -142,10 +136,10 @@ class ChatTurn:
         self.model = model.name
         attempt = self.under_way.attempt
         self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
+        outcome: TurnOutcome | None = None
         with self.under_way.stop.scope:
-            self.outcome = await self._answered(model)
-        if self.outcome is None:
-            self.outcome = self.cut(f"asked for by {self.under_way.stop.by}")
+            outcome = await self._answered(model)
+        self.outcome = outcome or self.cut(f"asked for by {self.under_way.stop.by}")
         self.shown.end()
         log.info(
             "turn.ran",
@@ -199,7 +193,7 @@ class ChatTurn:
     def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
         """Decide the turns to append, and the reply."""
         number, changes = self.appended(now)
-        outcome = self.ended
+        outcome = self.outcome
         result = ChatResult(
             content=outcome.text,
             agent=self.agent.id,
@@ -220,7 +214,7 @@ class ChatTurn:
 
         It is 0, without changes, when no conversation is kept.
         """
-        memory, asked, outcome, agent = self.runtime.memory, self.asked, self.ended, self.agent.id
+        memory, asked, outcome, agent = self.runtime.memory, self.asked, self.outcome, self.agent.id
         if not memory.settings.conversation.enabled:
             return 0, ()
         number = memory.turn_logs.next_number(asked.group, asked.session)

@@ -25,11 +25,11 @@ def agents(home: Path) -> Iterator[Finding]:
     models = {loaded.model.name: "model.name"}
     files = [name.removesuffix(".json") for name in agent_files(home)]
     for agent_id in files:
-        agent = load_agent(home, agent_id)
-        if isinstance(agent, str):
-            yield Finding(
-                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
-            )
+        try:
+            agent = load_agent(home, agent_id)
+        except ValueError as error:
+            why = f"{AGENTS_FOLDER}/{agent_id}.json: {error}"
+            yield Finding("agents", "warning", why, "mend it; it counts at once")
             continue
         if agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
