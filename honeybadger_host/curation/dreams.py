@@ -145,14 +145,10 @@ class Dreams:
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         snapshot = await anyio.to_thread.run_sync(take, self._uses, group)
-        said: Turns = {}
-        if self._uses.asker is not None:
-            said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)
+        said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)
         made = [await self._tidy(snapshot, said)]
         told = ""
-        if self._infers and self._uses.asker is None:
-            told = "no preferences are inferred: that takes a model"
-        elif self._infers:
+        if self._infers and self._uses.asker is not None:
             try:
                 made.append(await self._infer(snapshot, said))
             except FAILED as error:
@@ -166,10 +162,8 @@ class Dreams:
         uses, group = self._uses, snapshot.group
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
         turns = {**feedback, **said}
-        pairs, text, given = [], "", dict[str, str]()
-        if uses.asker is not None:
-            pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
-            text, given = request_text(snapshot, pairs, feedback, said)
+        pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
+        text, given = request_text(snapshot, pairs, feedback, said)
         question = Question(group, "dream-", "dream", read_directive(uses.files, "dream"), text)
 
         def propose(question: Question, answer: Answer | None) -> Proposal:

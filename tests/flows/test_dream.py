@@ -16,7 +16,7 @@ from tests.crash.story import read
 from tests.flows.conftest import FaultFactory
 from tests.hosting import RawSender, at_once, run_cli, wait_for
 
-NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"  # what a pass without a model says
+NOTHING = "there is nothing to do"
 TEA = "Ann prefers green tea over coffee."
 
 
