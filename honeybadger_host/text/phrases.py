@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import orjson
@@ -148,20 +149,14 @@ class Phrases:
         lines = text.split("\n")
         shown = [folded(line) for line in lines]
         hit = {n for n, line in enumerate(shown) if is_said and self.wholes and _unmarked(line) in self.wholes}
-        hit.update(n for n, line in enumerate(shown) if next(self.found_in(line), None) is not None)
-        starts: list[tuple[int, int, int]] = []  # of what may begin in one of the other lines and end in another
-        rest: list[str] = []
-        at = 0
-        for n, line in enumerate(shown):
-            if line:
-                rest.append("\n" if n in hit else line)
-                starts.append((at, at + len(rest[-1]), n))
-                at += len(rest[-1]) + 1
-        whole = " ".join(rest)
+        numbers = [n for n, line in enumerate(shown) if line]
+        begins = [*accumulate((len(shown[n]) + 1 for n in numbers), initial=0)]  # of these lines in `whole`
+        whole = " ".join(shown[n] for n in numbers)  # a part may begin in one line and end in another
         for part in self.found_in(whole):
             begin = whole.find(part)
             while begin >= 0:
-                hit.update(n for start, end, n in starts if start < begin + len(part) and begin < end)
+                first, behind = bisect_right(begins, begin) - 1, bisect_left(begins, begin + len(part))
+                hit.update(numbers[first:behind])
                 begin = whole.find(part, begin + 1)
         for n in hit:
             lines[n] = blank_line(lines[n])
