@@ -61,17 +61,18 @@ def _analysed(message: str) -> _Message:
 
 
 def may_have_subject(message: str) -> bool:
-    """Return whether a message may have a subject to search for: thanks and "ok do it" have none."""
+    """Return whether a message may have a subject to search for: thanks and "ok do it" have none, "item 55" has."""
     asked = _analysed(message)
-    return bool(asked.subjects) or asked.is_question
+    is_numbered = len(asked.contents) > 1 and any(map(str.isdecimal, asked.contents))
+    return bool(asked.subjects) or asked.is_question or is_numbered
 
 
 def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reach:
     """Return how much may be recalled for a message that may have a subject.
 
     "all" when it names a speaker, or when one hit has two of its rare words and a fair part of it. "few" when a hit has
-    one word that may be a subject; or when it is a question and a good hit has one of its other words, or a hit fits
-    its date or its meaning.
+    one word that may be a subject; when a good hit has two of its other words ("tell me about item 55"); or when it is
+    a question and a good hit has one of them, or a hit fits its date or its meaning.
 
     Args:
         hits: turns and notes that a search for the message found.
@@ -83,14 +84,15 @@ def reach_of(message: str, hits: Sequence[Hit], speakers: Iterable[str]) -> Reac
     if any(not asked.subjects.isdisjoint(hit.terms) for hit in hits):
         is_about_one = any(hit.shared >= TWO_RARE_WORDS and hit.coverage >= _MIN_COVERAGE for hit in hits)
         return "all" if is_about_one else "few"
-    return "few" if asked.is_question and any(_answers(hit, asked.contents) for hit in hits) else "nothing"
+    return "few" if any(_answers(hit, asked) for hit in hits) else "nothing"
 
 
-def _answers(hit: Hit, contents: frozenset[str]) -> bool:
-    """Return whether a hit fits a question of common words."""
-    if not GROUNDS.isdisjoint(hit.parts):
+def _answers(hit: Hit, asked: _Message) -> bool:
+    """Return whether a hit fits a message of common words."""
+    if asked.is_question and not GROUNDS.isdisjoint(hit.parts):
         return True
-    if contents.isdisjoint(hit.terms):
+    has_enough = asked.is_question or hit.shared >= TWO_RARE_WORDS
+    if not has_enough or asked.contents.isdisjoint(hit.terms):
         return False
     from honeybadger_host.search.ranking import objection  # imports numpy
 

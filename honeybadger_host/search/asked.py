@@ -54,7 +54,7 @@ _MIN_DOCUMENTS: Final = 40
 
 
 class AskedTerm(NamedTuple):
-    """A term of the question in the corpus: where, how often, how rare.
+    """A term of the question in the corpus: where, how often, how rare; one that it does not have is nowhere.
 
     Args:
         rarity: `idf`, for at least `_MIN_DOCUMENTS` documents.
@@ -71,19 +71,17 @@ class Asked(NamedTuple):
     """A question in the corpus.
 
     Args:
-        missing: the rarity of the terms that the corpus does not have.
         named: numbers of the authors that it names.
         many: how many documents rarity is computed for.
     """
 
     terms: Sequence[AskedTerm]
-    missing: float
     named: Collection[int]
     many: int
 
 
 def look_up(corpus: Corpus, query: Query) -> Asked:
-    """Return the terms of a question that a corpus has.
+    """Return the terms of a question, each with the documents that have it.
 
     A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
     mostly the other side's. A question of names alone ("what did Ben say?") finds these speakers' turns and the
@@ -100,7 +98,7 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
         if any(len(part) > 1 and _has(query.words, part) for part in parts):
             named.append(number)
             names.update(term for part in parts for term in document_terms(part))
-    asked, missing = [], 0.0
+    asked: list[AskedTerm] = []
     postings = cache(corpus.postings)
     common = common_terms(query.language)
     heard = _with_guesses(corpus, postings, query, common)
@@ -120,11 +118,8 @@ def look_up(corpus: Corpus, query: Query) -> Asked:
             rarity = MIN_SUBJECT_RARITY / 2 * idf_of(many, 1)  # it says little about the question
         if term.is_guess:
             rarity *= _GUESS
-        if len(rows):
-            asked.append(AskedTerm(term, rows, counts, idf_of(len(corpus), frequency), rarity))
-        else:
-            missing += rarity
-    return Asked(asked, missing, named, many)
+        asked.append(AskedTerm(term, rows, counts, idf_of(len(corpus), frequency), rarity))
+    return Asked(asked, named, many)
 
 
 def idf_of(documents: int, frequency: int) -> float:

@@ -186,7 +186,7 @@ class Ranking:
             covered += asked.rarity * has
             rarest = np.maximum(rarest, asked.rarity * has)
         labels = list(corpus.labels)
-        asked_for = self._asked.missing + sum(asked.rarity for asked in self._asked.terms)
+        asked_for = sum(asked.rarity for asked in self._asked.terms)
         coverage = covered / asked_for if asked_for > 0 else covered
         hits: list[Hit] = []
         for place, row in enumerate(rows.tolist()):
@@ -308,6 +308,8 @@ def _said_around(layout: Layout, places: Rows, counts: Floats, near: Floats) -> 
 
 def _counts_at(asked: AskedTerm, rows: Rows) -> Floats:
     """Return how often a term occurs in each of the rows."""
+    if not len(asked.rows):
+        return np.zeros(len(rows), np.float32)
     near = np.minimum(np.searchsorted(asked.rows, rows), len(asked.rows) - 1)
     return np.where(asked.rows[near] == rows, asked.counts[near], np.float32(0))
 

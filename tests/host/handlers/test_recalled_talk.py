@@ -114,6 +114,11 @@ def test_one_rare_word_recalls_eight_turns(room: Room) -> None:
     assert len(recalled(room.ask("get_context", message="What did Caroline's weasel do?"))) == 30
 
 
+def test_a_common_word_and_a_number_recall_what_has_both(room: Room) -> None:
+    say(room, *(("caroline", f"That item {number} is fine") for number in range(50, 60)), session="spring")
+    assert recalled(room.ask("get_context", message="tell me about item 55"))[0] == "spring#6"
+
+
 def test_an_entry_comes_before_what_was_said(room: Room) -> None:
     say(room, *(("caroline", f"The weasel is weasel number {number}") for number in range(300)), session="spring")
     room.change("save_memory", content="The weasel lives in Lisbon", category="pets")
