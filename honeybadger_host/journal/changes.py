@@ -244,7 +244,7 @@ class WholeFiles:
 
     def below(self, folder: str) -> list[str]:
         """Return the loaded files below a folder that are there once everything decided so far is written."""
-        return [file for file, data in list(self._held.items()) if data is not None and file.startswith(f"{folder}/")]
+        return [file for file, data in self._held.copy().items() if data is not None and file.startswith(f"{folder}/")]
 
     def named(self, folder: str, name: str) -> list[str]:
         """Return those of a name; see `below`."""

@@ -89,14 +89,14 @@ class Corpora:
     def tell(self, group: str, delta: Callable[[], Delta]) -> None:
         """Queue a change of a group for the corpora that hold it."""
         told: Delta | None = None
-        for name, held in list(self._held.items()):
+        for name, held in self._held.copy().items():
             if group in (name, GLOBAL_GROUP) and (held.corpus is not None or held.is_loading):
                 told = told or delta()
                 held.deltas.append(told)
 
     def apply_queued(self) -> None:
         """Apply queued changes in the background: one costs a search up to 30 ms."""
-        for group, held in list(self._held.items()):
+        for group, held in self._held.copy().items():
             if held.deltas and held.corpus is not None:
                 with held.lock:
                     self._bring_up(group, held)
