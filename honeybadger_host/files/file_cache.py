@@ -97,12 +97,6 @@ class KeptFiles:
             else:
                 self._remove(file)
 
-    def clear(self) -> None:
-        with self._lock:
-            self._reads.clear()
-            self._values.clear()
-            self._bytes = 0
-
     @property
     def size(self) -> int:
         """Bytes of the files whose values are kept."""

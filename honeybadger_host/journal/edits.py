@@ -293,15 +293,10 @@ class EditReader:
         query = "SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN (SELECT value FROM json_each(?))"
         return {file: Signature(*stamp) for file, *stamp in self.rows(query, (_listed(files),))}
 
-    def names(self, after: str, most: int) -> list[str]:
-        """Return a few files that were looked at, in the order of names, behind one."""
-        query = "SELECT file FROM seen WHERE file > ? ORDER BY file LIMIT ?"
-        return [file for (file,) in self.rows(query, (after, most))]
-
     def names_below(self, folder: str) -> Iterator[str]:
-        """Yield the files that were looked at below a folder, whose name ends with a slash."""
+        """Yield the files that were looked at below a folder, whose name ends with a slash; "": all files."""
         query = "SELECT file FROM seen WHERE file > ? AND file < ? ORDER BY file LIMIT 1000"
-        last, end = folder, f"{folder[:-1]}0"  # the character behind the slash
+        last, end = folder, f"{folder}{chr(0x10FFFF)}"
         while names := [file for (file,) in self.rows(query, (last, end))]:
             yield from names
             last = names[-1]

@@ -81,13 +81,11 @@ class Compacted:
 
     Args:
         summarised: number of messages that were moved from the history to the summary.
-        is_shortened: the newest message alone was over the limit of tokens; it was cut and marked.
     """
 
     document: SessionDocument
     is_changed: bool
-    summarised: int = 0
-    is_shortened: bool = False
+    summarised: int
 
 
 def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> Compacted:
@@ -100,7 +98,7 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
         now: decides which ended tasks go.
     Source: CM3.
     """
-    history, dropped, is_shortened = _kept(document.recent_history, limits)
+    history, dropped = _kept(document.recent_history, limits)
     summary = document.long_term_summary
     if dropped or len(summary) > limits.max_summary_characters:
         prose, left_out, lines = _parts(summary)
@@ -117,13 +115,13 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
             "active_tasks": tasks,
         }
     )
-    return Compacted(compacted, compacted != document, len(dropped), is_shortened)
+    return Compacted(compacted, compacted != document, len(dropped))
 
 
 def _kept(
     history: Sequence[HistoryEntry], limits: CompactionLimits
-) -> tuple[tuple[HistoryEntry, ...], Sequence[HistoryEntry], bool]:
-    """Return the newest messages within the limits, the older ones, and whether the newest was cut."""
+) -> tuple[tuple[HistoryEntry, ...], Sequence[HistoryEntry]]:
+    """Return the newest messages within the limits, and the older ones; the newest alone may be cut and marked."""
     first = 0
     if len(history) > limits.max_entries:
         first = len(history) - min(limits.keep_entries, limits.max_entries)
@@ -133,10 +131,10 @@ def _kept(
         half = first + (len(history) - first) // 2
         total -= sum(costs[first:half])
         first = half
-    kept, dropped = tuple(history[first:]), history[:first]
+    kept = tuple(history[first:])
     if total > limits.max_tokens:
-        return (_cut(kept[0], limits.max_tokens),), dropped, True
-    return kept, dropped, False
+        kept = (_cut(kept[0], limits.max_tokens),)
+    return kept, history[:first]
 
 
 def _cut(entry: HistoryEntry, max_tokens: int) -> HistoryEntry:

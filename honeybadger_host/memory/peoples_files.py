@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -116,7 +116,6 @@ class ChangedFiles:
         self._projections = projections
         self._entries = entries
         self._folders: dict[str, int] = {}  # folder -> its stamp when it was last listed
-        self._names: Mapping[str, frozenset[str]] = {}  # `GroupFolders.current` at the last comparison
 
     def touch_folder(self, folder: str) -> None:
         """Let the next comparison look at every file of a folder below the home: it is watched only from now on."""
@@ -125,8 +124,7 @@ class ChangedFiles:
     def every(self) -> Iterator[str]:
         """Yield all documents that exist."""
         names = self._groups.refresh()
-        files = [*self._others(), *(f"groups/{group}/{name}" for group in names for name in TEXTS)]
-        yield from filter(self._is_document, files)
+        yield from filter(self._is_document, self._texts(names))
         for folder in self._json_folders(names):
             files = (f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}"))
             yield from filter(self._is_document, files)
@@ -134,19 +132,9 @@ class ChangedFiles:
     def _is_document(self, file: str) -> bool:
         return self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")
 
-    def _texts(self, groups: Mapping[str, frozenset[str]]) -> list[str]:
-        """Return the groups' texts that are there, and all that may be gone."""
-        files: list[str] = []
-        for group, names in groups.items():
-            may_be_gone = self._names.get(group) is not names
-            there = (name for name in TEXTS if may_be_gone or name.partition("/")[0] in names)
-            files += (f"groups/{group}/{name}" for name in there)
-        self._names = groups
-        return files
-
-    def _others(self) -> list[str]:
-        """Return the texts that are not in a group's folder."""
-        files = [ROOT_GLOBAL_FILE]
+    def _texts(self, groups: Iterable[str]) -> list[str]:
+        """Return the texts of all groups and agents, there or not."""
+        files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups for name in TEXTS)]
         for agent in names_in(f"{self._home}/{AGENTS_FOLDER}"):
             files += (f"{AGENTS_FOLDER}/{agent}/{name}" for name in names_in(f"{self._home}/{AGENTS_FOLDER}/{agent}"))
         return files
@@ -170,10 +158,10 @@ class ChangedFiles:
         """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
         self._projections.touch_changed()
         names = self._groups.refresh()
-        files = [*self._others(), *self._texts(names)]
+        files = self._texts(names)
         for start in range(0, len(files), FILES_AT_ONCE):
             self._compare(files[start : start + FILES_AT_ONCE])
-        yield
+            yield
         for folder in dict.fromkeys([*self._json_folders(names), *self._folders]):
             if self._folders.get(folder) != self._stamp_of(folder):
                 yield from self._compare_folder(folder)
@@ -182,13 +170,11 @@ class ChangedFiles:
         """Touch every document that changed; yield now and then."""
         self._folders.clear()
         yield from self.sweep_changed()
-        last = ""
-        while names := self._reader.names(last, FILES_AT_ONCE):
-            for file in names:
-                if not os.path.lexists(f"{self._home}/{file}"):
-                    self._projections.touch(file)
-            last = names[-1]
-            yield
+        for number, file in enumerate(self._reader.names_below("")):
+            if number % FILES_AT_ONCE == 0:
+                yield
+            if not os.path.lexists(f"{self._home}/{file}"):
+                self._projections.touch(file)
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch the files of a folder that changed or are gone since the host last wrote or read them."""

@@ -61,19 +61,14 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
 
 
-@pytest.mark.parametrize(
-    "forget", [lambda files: files.kept.drop(MEMORY), lambda files: files.kept.clear()], ids=["drop", "clear"]
-)
-def test_a_read_that_drop_overtakes_is_not_cached(
-    folder: Path, forget: Callable[[GroupFiles], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_that_drop_overtakes_is_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "MEMORY.md").write_text("x")
     files = files_of(folder)
     read = os.read
 
     def read_and_be_overtaken(fd: int, length: int) -> bytes:
         data = read(fd, length)
-        forget(files)
+        files.kept.drop(MEMORY)
         return data
 
     with monkeypatch.context() as patch:
