@@ -24,7 +24,6 @@ ABOVE: Final = "[... text above left out]\n"
 # common heading may take half the tokens.
 _CHARACTERS_PER_TOKEN: Final = 8
 _MIN_SHARE: Final = 40  # smallest share of an author in tokens: about one short note
-_MAX_ROUNDS: Final = 2  # how often the room that notes leave is divided again
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +133,6 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     while (tokens := estimate_tokens(cut.text)) > share_tokens:
         room -= tokens - share_tokens
         cut = _cut(notes, room, unread or {}, for_marks)
-    # what notes share, as a heading or all of their text, counts with each of them: use the room that this leaves
-    for _ in range(_MAX_ROUNDS):
-        if not cut.left_out or 10 * tokens > 9 * share_tokens:
-            break
-        room = room * share_tokens * 19 // (20 * tokens)
-        more = _cut(notes, room, unread or {}, for_marks)
-        tokens = estimate_tokens(more.text)
-        if tokens > share_tokens:
-            break
-        cut = more
     return cut
 
 
@@ -152,7 +141,8 @@ def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks:
     book = notes.book
     places: list[int] = []
     shortened: dict[int, str] = {}
-    shares, left = newest_of_each({author: notes.costs(author) for author in book.by_author}, room)
+    said: set[tuple[str, str]] = set()
+    shares, left = newest_of_each({author: notes.costs(author, said) for author in book.by_author}, room)
     for author, (count, part) in shares.items():
         rest = book.by_author[author][count : count + 1]
         places += book.by_author[author][:count]
