@@ -23,7 +23,6 @@ from honeybadger_host.journal.schema import (
     SCHEMA,
     SCHEMA_VERSION,
     Marks,
-    know_digests,
     read_marks,
     read_rows,
     reading,
@@ -48,26 +47,22 @@ def execute_all(connection: sqlite3.Connection, statements: str) -> None:
             connection.execute(statement)
 
 
-def bring_forward(connection: sqlite3.Connection, path: Path, *, is_copy: bool = False) -> None:
+def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
     """Make the current schema of an older one, all or nothing, and keep the older journal next to it.
 
     The operator or `forget` removes that one.
 
-    Args:
-        is_copy: keep none.
     Raises JournalError if it is of an unknown version; sqlite3.Error, OSError, WorldFailed, StorageFailed.
     """
     version = known_version(connection, path)
     if version == SCHEMA_VERSION:
         return
-    if not is_copy:
-        _keep_before(connection, path)
+    _keep_before(connection, path)
     with transaction(connection, path):
         execute_all(connection, FORWARD[version])
         fold_edits(connection)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    if not is_copy:
-        log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+    log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
 
 
 def _keep_before(connection: sqlite3.Connection, path: Path) -> None:
@@ -228,8 +223,6 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
             source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
-            know_digests(copy)
-            bring_forward(copy, path, is_copy=True)
             write_marks(copy, marks)
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
