@@ -250,7 +250,7 @@ def _session_lines(session: Digest) -> tuple[Sequence[str], Sequence[int]]:
 
 
 def working_part(inventory: Inventory) -> Part:
-    """Return the labels in working memory; when not all fit, those that expire last."""
+    """Return the labels in working memory; when not all fit, the first ones."""
     part = Part(
         WORKING,
         inventory.source,
@@ -261,14 +261,14 @@ def working_part(inventory: Inventory) -> Part:
     )
     if inventory.problem is not None:
         return part._replace(state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
-    text = "".join(line.text for line in inventory.lines)
+    text = "".join(inventory.lines)
 
     def cut(room: int) -> Part:
         kept, left_out = cut_inventory(inventory.lines, room)
         if not kept:
             return _without(part, f"{left_out} entries")
         why = f"its lines have {estimate_tokens(text)} tokens, its share of context.budget_tokens is {room}"
-        return part._replace(text=kept, state="cut", left_out=f"{left_out} entries that expire sooner", why=why)
+        return part._replace(text=kept, state="cut", left_out=f"{left_out} entries", why=why)
 
     return part._replace(text=text, state="whole", why=None, fit=cut) if inventory.lines else part
 

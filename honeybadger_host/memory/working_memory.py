@@ -17,6 +17,7 @@ import orjson
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
+from honeybadger_host.memory.markdown.budget import fitting
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 
 HEADING: Final = (
@@ -64,12 +65,6 @@ class WorkingEntry(Edited):
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryLine:
-    text: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Inventory:
     """The inventory of a session's working memory, as a context shows it.
 
@@ -81,7 +76,7 @@ class Inventory:
     """
 
     source: str
-    lines: Sequence[InventoryLine] = ()
+    lines: Sequence[str] = ()
     problem: str | None = None
     absent_why: str = "there is nothing in the working memory of this session"
 
@@ -165,8 +160,7 @@ def live(entries: Iterable[WorkingEntry], now: datetime) -> list[WorkingEntry]:
 
 def inventory(source: str, entries: Iterable[WorkingEntry], now: datetime) -> Inventory:
     """Return a session's entries as the context lists them, without expired ones."""
-    lines = [InventoryLine(inventory_line(entry, now), entry.expires_at) for entry in live(entries, now)]
-    return Inventory(source, lines)
+    return Inventory(source, [inventory_line(entry, now) for entry in live(entries, now)])
 
 
 def inventory_line(entry: WorkingEntry, now: datetime) -> str:
@@ -186,20 +180,12 @@ def span_text(span: timedelta) -> str:
     return f"{hours}h{minutes:02}m{seconds:02}s" if hours else f"{minutes}m{seconds:02}s"
 
 
-def cut_inventory(lines: Sequence[InventoryLine], share_tokens: int) -> tuple[str, int]:
-    """Return the lines that fit a share, in order, and how many were left out: those that expire soonest.
+def cut_inventory(lines: Sequence[str], share_tokens: int) -> tuple[str, int]:
+    """Return the first lines that fit a share, and how many were left out.
 
     The text is empty if no line fits together with the line that says how many are left out.
     """
-    mark = "[... {} more that expire sooner, see list_working_memory]\n"
-    room = share_tokens - estimate_tokens(mark.format(len(lines))) - 1
-    kept: set[int] = set()
-    for at in sorted(range(len(lines)), key=lambda at: lines[at].expires_at, reverse=True):
-        if (cost := estimate_tokens(lines[at].text) + 1) > room:
-            break
-        room -= cost
-        kept.add(at)
+    mark = "[... {} more, see list_working_memory]\n"
+    kept = fitting(lines, share_tokens - estimate_tokens(mark.format(len(lines))) - 1)
     left_out = len(lines) - len(kept)
-    if not kept:
-        return "", left_out
-    return "".join(line.text for at, line in enumerate(lines) if at in kept) + mark.format(left_out), left_out
+    return "".join([*kept, mark.format(left_out)]) if kept else "", left_out

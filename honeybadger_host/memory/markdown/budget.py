@@ -231,20 +231,20 @@ def _left_out(count: int) -> str:
 def _newest_lines(text: str, share_tokens: int) -> str:
     """Return the last whole lines that fit, else the beginning of the last one."""
     lines = text.rstrip("\n").splitlines(keepends=True)
-    kept = _fitting(reversed(lines), share_tokens - estimate_tokens(ABOVE) - 1)
+    kept = fitting(reversed(lines), share_tokens - estimate_tokens(ABOVE) - 1)
     return ABOVE + "".join(reversed(kept)) if kept else shorten("".join(lines[-1:]), share_tokens)
 
 
 def first_lines(text: str, share_tokens: int) -> str:
     """Return the first whole lines that fit, with a mark below them; a summary says the most important first."""
     mark = "[... text below left out]\n"
-    kept = _fitting(text.splitlines(keepends=True), share_tokens - estimate_tokens(mark) - 1)
+    kept = fitting(text.splitlines(keepends=True), share_tokens - estimate_tokens(mark) - 1)
     if not kept:
         return shorten(text, share_tokens)
     return "".join(kept).rstrip("\n") + "\n" + mark
 
 
-def _fitting(lines: Iterable[str], room: int) -> list[str]:
+def fitting(lines: Iterable[str], room: int) -> list[str]:
     """Return the first lines that fit the room, in tokens."""
     kept: list[str] = []
     for line in lines:
