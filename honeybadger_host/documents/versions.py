@@ -6,7 +6,6 @@ They are reported with the `undo` that brings them back.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
@@ -174,7 +173,7 @@ class Saved:
             recent: texts that people saved in that time.
             undone_since: a deletion since then, in milliseconds, that the text lacks was undone by its author.
         """
-        typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
+        typed = [unit for unit in self._typed if not any(unit in version.text for version in versions)]
         has_edits = any(map(is_edit, events))
         old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
@@ -264,8 +263,7 @@ class Saved:
     def nearest(self, candidates: Iterable[bytes]) -> bytes:
         """Return the candidate that differs from the text in the fewest characters; of several the first.
 
-        Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text. What the
-        newest version lacks as well counts for nothing.
+        Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text.
         """
         found = [*candidates]
         return found[0] if len(found) == 1 else min(found, key=self._distance, default=b"")
@@ -273,7 +271,7 @@ class Saved:
     def _distance(self, text: bytes) -> int:
         one, other = _trimmed(text, self.text)
         lines, others = Counter(lines_of(one)), Counter(lines_of(other))
-        gone, new, shared = (lines - others) & self._newest_lines, others - lines, lines & others
+        gone, new, shared = lines - others, others - lines, lines & others
         removed, added = b"".join(gone.elements()), b"".join(new.elements())
         is_reworked = _places(one, gone, shared) <= _places(other, new, shared)
         return len(removed) + len(added) - (2 * alike(removed, added) if is_reworked else 0)
@@ -305,13 +303,6 @@ def _places(text: bytes, wanted: Collection[bytes], shared: Collection[bytes]) -
         elif line in wanted:
             places.add(above)
     return places
-
-
-def _has_unit(text: bytes, unit: bytes) -> bool:
-    """Return whether a text has a unit; a heading that is left of a note is not the heading of a whole one."""
-    if not unit.startswith(b"## ") or b"\n" in unit:
-        return unit in text
-    return re.search(rb"%s[ \t\r]*(?:\n(?!- )|\Z)" % re.escape(unit), text) is not None
 
 
 def _without(text: bytes, parts: Sequence[bytes]) -> bytes:
