@@ -16,7 +16,7 @@ from honeybadger_host.context.recollections import Recollection, State, shortene
 from honeybadger_host.context.subject import may_have_subject, reach_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.log import log
-from honeybadger_host.memory.injection_ledger import Injection, InjectionLedger
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.search.documents import Kind
@@ -50,13 +50,15 @@ class Recalled:
         recollections: the most important first; there may be more than fit.
         why_none: why there are none.
         near_misses: id, hit and reason of the best of the entries that were not good enough.
-        injection: the ledger's note of them, written once a model has seen them; see `shown`.
+        new: id, and number in the index or None for an entry, of those that earlier contexts did not show; see `shown`.
+        turn: number of the turn that they are for.
     """
 
     recollections: Sequence[Recollection] = ()
     why_none: str | None = None
     near_misses: Sequence[tuple[str, Hit, str]] = ()
-    injection: Injection | None = None
+    new: Sequence[tuple[str, int | None]] = ()
+    turn: int = 0
 
     def shown(self, kept: Sequence[Recollection], missing: Collection[str]) -> Recalled:
         """Return this without the recollections that another part of the context has.
@@ -65,15 +67,10 @@ class Recalled:
             kept: the recollections in the text.
             missing: ids of recollections without room.
         """
-        injection = None
-        if self.injection is not None:
-            new = [one for one in kept if one.state != "in_view"]
-            entries = tuple(one.id for one in new if one.document is None)
-            said = tuple((one.id, one.document) for one in new if one.document is not None)
-            injection = replace(self.injection, entries=entries, said=said) if new else None
+        new = [(one.id, one.document) for one in kept if one.state != "in_view"]
         accounted = {*missing, *(one.id for one in kept)}
         told = [one for one in self.recollections if one.id in accounted]
-        return replace(self, recollections=told, injection=injection)
+        return replace(self, recollections=told, new=new)
 
     def without_conversation(self) -> Recalled:
         """Return this for an asker that keeps the conversation itself, with the recollections of earlier messages."""
@@ -185,7 +182,7 @@ class ContextRecall:
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        return replace(recalled, injection=Injection(group, session, (), current))
+        return replace(recalled, turn=current)
 
     def _choose(self, asked: _Asked) -> Recalled:
         entries, talk, newest, expired = self._search(asked)

@@ -47,7 +47,7 @@ def get_context(
             break
     result = result_of(made, recalled, seq)
     at = round(now.timestamp() * 1000)
-    served = Served(group, asked.session, asked.sender, at, result, recalled.injection)
+    served = Served(group, asked.session, asked.sender, at, result, recalled.new, recalled.turn)
     messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
     return Answer({**result, "messages": messages}, None if is_preview else served)
 

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,30 +59,14 @@ _WORLD: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Injection:
-    """The recollections in a context.
-
-    Args:
-        entries: ids of the entries recalled.
-        turn: number of the turn they were recalled for.
-        said: (id, number in the index) of each turn and note recalled.
-    """
-
-    group: str
-    session: str
-    entries: tuple[str, ...]
-    turn: int
-    said: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Served:
     """A context that a sender was given.
 
     Args:
         at: milliseconds since the epoch.
         result: its `ContextResult`.
-        injection: the recollections in it; None: there are none.
+        recalled: what it recalls and earlier contexts did not: id, and number in the index or None for an entry.
+        turn: number of the turn that was for.
     """
 
     group: str
@@ -90,7 +74,8 @@ class Served:
     sender: str
     at: int
     result: Mapping[str, Any]
-    injection: Injection | None = None
+    recalled: Sequence[tuple[str, int | None]] = ()
+    turn: int = 0
 
 
 class ServedContext(NamedTuple):
@@ -183,8 +168,8 @@ class InjectionLedger:
             with _transaction(db):
                 if self._kept:
                     _keep(db, served)
-                if served.injection is not None:
-                    self._inject(db, served.injection)
+                rows = [(served.group, served.session, id_, served.turn, doc) for id_, doc in served.recalled]
+                db.executemany(_KEEP, rows)
             # the files are an upper bound for the contexts; asking SQLite exactly takes 17 us
             file_bytes = sum(os.stat(f"{self._path}{end}").st_size for end in ("", "-wal"))
             if file_bytes > MAX_BYTES and _is_full(db):
@@ -205,12 +190,6 @@ class InjectionLedger:
                 gone += sum(db.execute(_TOO_MANY.format(table)).rowcount for table in ("contexts", "shown"))
             if gone:
                 _remove_texts(db)
-
-    def _inject(self, db: sqlite3.Connection, injection: Injection) -> None:
-        rows = [(entry, None) for entry in injection.entries] + [*injection.said]
-        if not rows:
-            return
-        db.executemany(_KEEP, [(injection.group, injection.session, id_, injection.turn, doc) for id_, doc in rows])
 
     def all_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return all entries of a group: session, entry and turn, oldest first."""

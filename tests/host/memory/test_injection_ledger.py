@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.memory import injection_ledger
-from honeybadger_host.memory.injection_ledger import LEDGER_FILE, Injection, InjectionLedger, Served
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger, Served
 from tests.host.indexes import ledger_of
 
 
@@ -18,8 +18,7 @@ def ledger(tmp_path: Path) -> InjectionLedger:
 
 
 def injection(session: str, *entries: str, turn: int = 1) -> Served:
-    injected = Injection("main", session, entries, turn)
-    return Served("main", session, "a", 1, {}, injected)
+    return Served("main", session, "a", 1, {}, [(entry, None) for entry in entries], turn)
 
 
 def seen(ledger: InjectionLedger, session: str, oldest: int = 1, current: int = 100) -> dict[str, int]:
