@@ -257,8 +257,6 @@ class _Hints:
         """Pass on one event. The watcher's thread."""
         host = self._host
         is_known = not folder or folder in host.spool.inboxes
-        if not folder:
-            host.memory.files.kept.clear()
         if is_known:
             host.spool.mark(folder or None)
         elif not folder.startswith(self._ipc):
