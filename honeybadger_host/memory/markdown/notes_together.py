@@ -23,26 +23,20 @@ class Together(NamedTuple):
     """Notes ready for a context.
 
     Args:
-        notes: number of signed notes in the text.
-        headings: number of headings above these.
         repeated: number of notes that are folded into an equal one.
         has_preface: the text above the notes is in it.
     """
 
     text: str
-    notes: int = 0
-    headings: int = 0
-    repeated: int = 0
-    has_preface: bool = False
+    repeated: int
+    has_preface: bool
 
     @property
     def why(self) -> str | None:
-        """Return a description of the differences from the file, or None if there are none."""
-        shared = self.headings < self.notes - self.repeated
-        parts = [f"{count_of(self.notes, 'note')} under {count_of(self.headings, 'heading')}"] if shared else []
-        if self.repeated:
-            parts.append(f"{count_of(self.repeated, 'repeated note')} folded into the newest that says the same")
-        return ", ".join(parts) or None
+        """Return what became of repeated notes, or None if there are none."""
+        if not self.repeated:
+            return None
+        return f"{count_of(self.repeated, 'repeated note')} folded into the newest that says the same"
 
 
 def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
@@ -79,7 +73,7 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
     for group, notes in groups.items():
         blocks[begins[group]] = _block(notes[::-1])
     text = "\n\n".join(block for place in sorted(blocks) if (block := blocks[place].strip("\n")).strip())
-    return Together(text, len(said) + repeated, len(groups), repeated, PREFACE in blocks)
+    return Together(text, repeated, PREFACE in blocks)
 
 
 def alone(book: NoteBook, place: int) -> str:

@@ -193,10 +193,7 @@ def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
     loaded = GroupText("MEMORY.md", text)
     assert len(loaded.notes.book.notes) == 500
     assert estimate_tokens(loaded.notes.whole.text) <= estimate_tokens(text) * 2 / 3
-    assert re.fullmatch(
-        r"500 notes under 15 headings, \d\d repeated notes folded into the newest that says the same",
-        loaded.notes.whole.why or "",
-    )
+    assert re.fullmatch(r"\d\d repeated notes folded into the newest that says the same", loaded.notes.whole.why or "")
 
 
 lines = st.sampled_from(
