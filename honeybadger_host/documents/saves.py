@@ -139,7 +139,7 @@ class Saves:
         self.renderer.look_at_replaced()
         in_use.evict()
         for document in in_use.every():
-            if (not document.is_checked or document.pending_seq) and document.file not in in_use.touched:
+            if not document.is_checked or document.pending_seq:
                 self.renderer.check_written(document.file)
         found: list[Found] = []
         if self._is_going_on():
@@ -164,8 +164,6 @@ class Saves:
             document = self._in_use.get(file)
             if document is not None and signature == document.left:
                 touched.pop(file, None)
-                if document.pending_seq or not document.is_checked:
-                    self.renderer.check_written(file)
                 continue
             if signature != before:
                 since = now
