@@ -325,22 +325,12 @@ def transaction(
     Args:
         shared: takes it first; None: it is of this machine alone.
     """
-    try:
+    with translating(path):
         connection.execute("BEGIN IMMEDIATE")
-        yield connection if shared is None else shared.record(connection)
-        if shared is None:
-            connection.execute("COMMIT")
-        else:
-            shared.commit(connection)
-    except BaseException as error:
-        if connection.in_transaction:
-            try:
-                connection.execute("ROLLBACK")
-            except sqlite3.Error as failed:
-                raise StorageFailed(f"{path}: cannot roll back: {failed}") from failed
-        if isinstance(error, sqlite3.Error):
-            raise translated(error, path) from error
-        raise
+        with connection:
+            yield connection if shared is None else shared.record(connection)
+            if shared is not None:
+                shared.commit(connection)
 
 
 def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:
