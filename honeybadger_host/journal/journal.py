@@ -42,7 +42,6 @@ from honeybadger_host.journal.schema import (
     read_meta,
     read_rows,
     transaction,
-    translated,
     translating,
     vacuum,
     write_marks,
@@ -96,25 +95,30 @@ class Journal:
             JournalError: it is missing, damaged, another home's, of another version, or cannot be opened.
             StorageFailed: it cannot be opened now.
         """
+        is_shared = shared is not None
         try:
             if expected_identity is not None and not path.exists():
                 raise gone(path, "is missing", expected_identity)
-            is_shared = shared is not None
             if not is_shared:  # else it is there, and another thread may have it open to read: see `make_file`
                 make_file(path)
-            writer = connect(path, is_shared=is_shared)
-            try:
-                journal = cls._from(path, writer, expected_identity=expected_identity, is_shared=is_shared)
+            with translating(path), ExitStack() as opened:
+                writer = opened.enter_context(closing(connect(path, is_shared=is_shared)))
+                identity = make_or_check(writer, path, expected_identity=expected_identity, is_shared=is_shared)
+                newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
+                last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
+                (last_receipt,) = writer.execute("SELECT coalesce(max(seq), 0) FROM receipts").fetchone()
+                next_seq, marks = max(last_seq, last_receipt) + 1, read_marks(writer)
+                reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
+                groups = f"{path.parent.parent}/groups/"  # the slash: if it is a link, its target
+                there = [file for file in (str(path), f"{path}-wal", groups) if os.path.exists(file)]
+                files = {file: identity_of(file) for file in there}
+                journal = cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
                 journal._shared = shared
-                newest = range(max(1, journal.next_seq - ROWS_AT_ONCE), journal.next_seq + 1)
+                numbers = range(max(1, next_seq - ROWS_AT_ONCE), next_seq + 1)
                 known = orjson.loads(read_meta(path, DAMAGED) or "[]")
-                journal._tell_damaged(sorted({*known, *damaged_rows(path, newest)}))
+                journal._tell_damaged(sorted({*known, *damaged_rows(path, numbers)}))
+                opened.pop_all()
                 return journal
-            except BaseException:
-                writer.close()
-                raise
-        except sqlite3.Error as error:
-            raise translated(error, path) from error
         except OSError as error:
             if may_clear(error):
                 raise StorageFailed(
@@ -123,23 +127,6 @@ class Journal:
             raise JournalError(
                 f"{path} cannot be opened ({error.strerror}): the host needs a plain file there"
             ) from None
-
-    @classmethod
-    def _from(
-        cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None, is_shared: bool
-    ) -> Journal:
-        identity = make_or_check(writer, path, expected_identity=expected_identity, is_shared=is_shared)
-        newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
-        last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
-        (last_receipt,) = writer.execute("SELECT coalesce(max(seq), 0) FROM receipts").fetchone()
-        next_seq = max(last_seq, last_receipt) + 1
-        marks = read_marks(writer)
-        with ExitStack() as opened:
-            reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
-            opened.pop_all()
-        groups = f"{path.parent.parent}/groups/"  # the slash: if it is a link, its target
-        files = {file: identity_of(file) for file in (str(path), f"{path}-wal", groups) if os.path.exists(file)}
-        return cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
 
     @property
     def projected_seq(self) -> int:
