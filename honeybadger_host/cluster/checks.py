@@ -15,7 +15,7 @@ from honeybadger_host.cluster.log import Names, read_place, snapshots_of
 from honeybadger_host.cluster.machines import MAX_BEHIND, State, missing, present
 from honeybadger_host.cluster.servers import Servers, Unreachable
 from honeybadger_host.configuration import load_settings
-from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import printable
 from honeybadger_host.memory.peoples_files import REPLACED
@@ -24,17 +24,12 @@ from honeybadger_host.settings import Cluster
 
 
 def cluster(home: Path) -> Iterator[Finding]:
-    """Everything about several machines; nothing for a home of one."""
+    """Check everything about a home of several machines. Raises SettingsError."""
     for path in sorted((home / REPLACED).rglob("*")):
         if path.is_file():
             kept = printable(str(path.relative_to(home)))
             yield Finding("kept aside", "warning", f"{kept} was only on this machine", "compare, then remove it")
-    try:
-        settings = load_settings(home).settings.cluster
-    except SettingsError:  # said elsewhere
-        return
-    if not settings.urls:
-        return
+    settings = load_settings(home).settings.cluster
     try:
         names, here, _ = read_place(home / JOURNAL_FILE)
     except HostError as error:

@@ -50,7 +50,6 @@ from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.files.safe_files import make_folders, replace
-from honeybadger_host.journal.forgetting import read_forgetting
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import bring_forward, use_wal
 from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ, SharedLog, connect, transaction
@@ -86,10 +85,6 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         else:
             with closing(Journal.open(path, expected_identity=lock.previous.journal)) as journal:
                 names = Names(journal.identity)
-            if (plan := read_forgetting(path)) is not None:
-                raise HomeError(
-                    f"something of {plan.group} is being forgotten: start the host, which ends that, then again"
-                )
         lock.sign(names.identity)
         servers.make_stream(OWNERS, OWNERS_SUBJECT, max_age=LEASE_SECONDS, of_each=1)
         if is_anew and not is_begun:
