@@ -8,6 +8,7 @@ HostError                exit 1
 ├── NotRunning           exit 7   no host serves this home
 ├── StorageFailed        exit 8   a disk error that may clear by itself; nothing more may be acknowledged
 ├── NotFound             exit 9   the thing that a command names does not exist
+├── Damaged              exit 1   a backup or an export is not as it was made
 └── WorldFailed          (never ends the process) disk full, folder in the way: nothing was changed
 FileProblem              a group file that exists and cannot be served
 
@@ -61,6 +62,13 @@ class StorageFailed(HostError):
 
 class NotFound(HostError):
     exit_code = 9
+
+
+class Damaged(HostError):
+    """A backup or an export was changed since it was made, or is neither."""
+
+    def __init__(self, what: object) -> None:
+        super().__init__(f"it is damaged, or neither a backup nor an export ({what}); nothing was changed")
 
 
 class WorldFailed(HostError):

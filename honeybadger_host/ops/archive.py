@@ -1,6 +1,6 @@
 """The file of a backup: a gzipped tar that ends with a manifest. Restoring a home from it.
 
-Every byte is checked before a home is changed: the archive is unpacked next to it and renamed into place.
+Every byte is checked before a home is changed: the archive is unpacked into a folder there, then renamed into place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import IO, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from honeybadger_host.errors import HomeError, HostError, NotFound, WorldFailed
+from honeybadger_host.errors import Damaged, HomeError, HostError, NotFound, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE, holder_bytes
 from honeybadger_host.files.safe_files import (
     FILE_MODE,
@@ -43,13 +43,6 @@ NOT_COPIED: Final = {
     STATUS_FILE,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
-
-
-class ArchiveDamaged(HostError):
-    """An archive was changed since it was made, or is neither a backup nor an export."""
-
-    def __init__(self, archive: Path, what: object) -> None:
-        super().__init__(f"{archive} is damaged, or is not a backup or an export ({what}); nothing was changed")
 
 
 @contextlib.contextmanager
@@ -118,9 +111,9 @@ def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo
         (to / MANIFEST).unlink()
         manifest = Manifest.model_validate_json(data)
     except FileNotFoundError:
-        raise ArchiveDamaged(archive, f"it has no {MANIFEST}") from None
+        raise Damaged(f"it has no {MANIFEST}") from None
     except ValidationError:
-        raise ArchiveDamaged(archive, f"its {MANIFEST} cannot be read, or is of a later version") from None
+        raise Damaged(f"its {MANIFEST} cannot be read, or is of a later version") from None
     if manifest.format != FORMAT:
         raise HostError(
             f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
@@ -136,7 +129,7 @@ def unpack(
     Args:
         is_known: whether the archive may have a member of this name.
         max_bytes: that it may unpack to.
-    Raises ArchiveDamaged; HostError if it unpacks to more; OSError.
+    Raises Damaged; HostError if it unpacks to more; OSError.
     """
     unpacked: list[tarfile.TarInfo] = []
     try:
@@ -145,17 +138,17 @@ def unpack(
                 for member in tar:
                     name = printable(member.name)
                     if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-                        raise ArchiveDamaged(archive, f"{name} is neither a file nor a folder")
+                        raise Damaged(f"{name} is neither a file nor a folder")
                     if not is_known(member.name):
-                        raise ArchiveDamaged(archive, f"{name} is not a name of it")
+                        raise Damaged(f"{name} is not a name of it")
                     _write(tar.extractfile(member), to / member.name)
                     unpacked.append(member)
             while unzipped.read(1 << 20):
                 pass  # gzip checks its checksum at the end
     except (FileExistsError, NotADirectoryError):
-        raise ArchiveDamaged(archive, f"{name} is in it twice, or is a file and a folder") from None
+        raise Damaged(f"{name} is in it twice, or is a file and a folder") from None
     except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
-        raise ArchiveDamaged(archive, error) from None
+        raise Damaged(error) from None
     return unpacked
 
 

@@ -21,7 +21,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.errors import HostError
+from honeybadger_host.errors import Damaged, HostError
 from honeybadger_host.files.safe_files import open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
 from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, is_edit, packed_line, unpacked_line
@@ -30,7 +30,7 @@ from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory import edited
 from honeybadger_host.memory.turn_log import parse_mark
-from honeybadger_host.transfer.places import MAX_PIECE_BYTES, ExportDamaged, file_of, place_of
+from honeybadger_host.transfer.places import MAX_PIECE_BYTES, file_of, place_of
 from honeybadger_host.work.task_files import TaskStates
 
 FORMAT: Final = 2
@@ -159,7 +159,7 @@ def event_line(event: Row) -> dict[str, Any]:
 
 
 def event_of(value: Any, group: str, shift: int) -> Row:
-    """Return the change or edit in a line of `journal.jsonl`. Raises ExportDamaged.
+    """Return the change or edit in a line of `journal.jsonl`. Raises Damaged.
 
     Args:
         group: the group that it is loaded as.
@@ -173,7 +173,7 @@ def event_of(value: Any, group: str, shift: int) -> Row:
             return row._replace(data=_shifted(edit_of(row), row, shift))
         _check_data(row)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ExportDamaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
+        raise Damaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
     return row
 
 
@@ -211,30 +211,30 @@ def receipt_line(receipt: Receipt) -> dict[str, Any]:
 
 
 def receipt_of(value: Any, group: str, shift: int) -> Receipt:
-    """Return the receipt in a line of `receipts.jsonl`. Raises ExportDamaged."""
+    """Return the receipt in a line of `receipts.jsonl`. Raises Damaged."""
     line = checked(_Receipt, value)
     return Receipt(line.seq + shift, line.at, group, line.by, line.request, bytes.fromhex(line.digest), line.reply)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of an export. Raises ExportDamaged, HostError if it has another format."""
+    """Return the manifest of an export. Raises Damaged, HostError if it has another format."""
     with open(open_file(folder / MANIFEST), "rb") as file:
         data = file.read(MAX_PIECE_BYTES)  # what is cut is not JSON
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise ExportDamaged(f"its {MANIFEST} is not JSON") from None
+        raise Damaged(f"its {MANIFEST} is not JSON") from None
     if isinstance(value, Mapping) and value.get("format") not in (None, FORMAT):
         version = ascii(value.get("version"))
         raise HostError(f"the export has format {value['format']!r}, this version reads {FORMAT}: use {version}")
     manifest = checked(Manifest, value)
     if {*manifest.lists} != {*LISTS}:
-        raise ExportDamaged(f"its {MANIFEST} does not name its lists")
+        raise Damaged(f"its {MANIFEST} does not name its lists")
     return manifest
 
 
 def read_lines(folder: Path, name: str, sha256: str) -> Iterator[Any]:
-    """Yield the lines of a list, and compare its digest with the manifest at its end. Raises ExportDamaged."""
+    """Yield the lines of a list, and compare its digest with the manifest at its end. Raises Damaged."""
     digest = hashlib.sha256()
     with open(open_file(folder / name), "rb") as file:
         while line := file.readline(MAX_PIECE_BYTES):
@@ -242,9 +242,9 @@ def read_lines(folder: Path, name: str, sha256: str) -> Iterator[Any]:
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError:
-                raise ExportDamaged(f"a line of {name} is not JSON") from None
+                raise Damaged(f"a line of {name} is not JSON") from None
     if digest.hexdigest() != sha256:
-        raise ExportDamaged(f"{name} is not what {MANIFEST} says")
+        raise Damaged(f"{name} is not what {MANIFEST} says")
 
 
 def copied(source: IO[bytes], write: Callable[[bytes], object]) -> str:
@@ -257,16 +257,16 @@ def copied(source: IO[bytes], write: Callable[[bytes], object]) -> str:
 
 
 def open_file(path: Path) -> int:
-    """Return a descriptor of a file of an export. Raises ExportDamaged."""
+    """Return a descriptor of a file of an export. Raises Damaged."""
     try:
         return open_plain(path)[0]
     except OSError as error:
-        raise ExportDamaged(f"{path.name!r}: {error.strerror}") from None
+        raise Damaged(f"{path.name!r}: {error.strerror}") from None
 
 
 def checked(model: type[edited.ModelT], value: Any) -> edited.ModelT:
-    """Return a value as a model. Raises ExportDamaged."""
+    """Return a value as a model. Raises Damaged."""
     try:
         return edited.checked(model, value)
     except ValueError as error:
-        raise ExportDamaged(str(error)) from None
+        raise Damaged(str(error)) from None

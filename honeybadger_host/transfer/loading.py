@@ -19,7 +19,7 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name, new_id
 from honeybadger_host.documents.in_use import MAX_BYTES
-from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.errors import Damaged, HomeError, HomeLocked, HostError
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, folders_of, read_holder, single_files_of
 from honeybadger_host.files.safe_files import make_folders, open_new, sync_all
@@ -54,7 +54,6 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import (
     STAGING,
-    ExportDamaged,
     file_of,
     files_below,
     finish_loading,
@@ -214,7 +213,7 @@ class _Loader:
         for value in self._lines(JOURNAL):
             event = event_of(value, self._group, shift)
             if event.seq <= max(seq, shift) or event.at < at:
-                raise ExportDamaged(f"{JOURNAL} is not in order")
+                raise Damaged(f"{JOURNAL} is not in order")
             seq, at = event.seq, event.at
             yield event
 
@@ -241,7 +240,7 @@ class _Loader:
                 self._forgotten.look_into(data)
 
             if copied(source, write) != line.sha256:
-                raise ExportDamaged(f"{line.file!r} is not what {FILES} says")
+                raise Damaged(f"{line.file!r} is not what {FILES} says")
         os.utime(target, ns=(line.mtime_ns, line.mtime_ns))
         self._staged.append(target)
 

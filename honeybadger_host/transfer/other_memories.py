@@ -44,11 +44,8 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
 
 def read_mcp_memory(file: SourceFile) -> Iterator[Found]:
     """Yield a fact for each entity of a graph, with its observations and relations."""
-    if file.name.endswith((".jsonl", ".json")):
-        yield from _graph(file)
-
-
-def _graph(file: SourceFile) -> Iterator[Found]:
+    if not file.name.endswith((".jsonl", ".json")):
+        return
     entities: dict[str, tuple[str, list[str], str]] = {}
     for number, value in read_lines(file):
         where = f"{file.name}, line {number}"

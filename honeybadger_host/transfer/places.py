@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.errors import Damaged, HomeError
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_of
 from honeybadger_host.files.safe_files import is_utf8, make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
@@ -21,13 +21,6 @@ from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
 STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 _PARTS: Final = ("groups", "data")
-
-
-class ExportDamaged(HostError):
-    """An export was changed since it was made, or is not one."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"the export is damaged, or is not one ({what}); nothing was changed")
 
 
 def place_of(file: str, group: str) -> str | None:
@@ -39,11 +32,11 @@ def place_of(file: str, group: str) -> str | None:
 
 
 def file_of(place: str, group: str) -> str:
-    """Return the path below the home of a place in an export. Raises ExportDamaged if no group has such a place."""
+    """Return the path below the home of a place in an export. Raises Damaged if no group has such a place."""
     first, *rest = place.split("/")
     path = folders_of(group).get(first) if rest else single_files_of(group).get(first)
     if path is None or not all(map(is_plain, rest)):
-        raise ExportDamaged(f"{place!a} is not a place of a group's")
+        raise Damaged(f"{place!a} is not a place of a group's")
     return "/".join((path, *rest))
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
+from honeybadger_host.errors import Damaged, HomeError, HostError, JournalError, NotFound
 from honeybadger_host.files.home import HomeLock, read_holder
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.ops.archive import ArchiveDamaged, open_backup, restore
+from honeybadger_host.ops.archive import open_backup, restore
 from honeybadger_host.ops.backup import back_up
 from tests.commands import cli_error
 from tests.hosting import little_space
@@ -229,7 +229,7 @@ def refused(archive: Path, home: Path, *, says: str | None = None) -> None:
     """Check that an archive is refused, and that a new and an empty home stay as they are."""
     empty = _empty(home.parent)
     for target in (empty, home.parent / "new"):
-        with pytest.raises(ArchiveDamaged, match=says):
+        with pytest.raises(Damaged, match=says):
             restore(archive, target)
     empty.rmdir()
     assert not (home.parent / "new").exists()
@@ -247,7 +247,7 @@ def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(full_home: Path, t
         try:
             assert open_backup(archive, _empty(tmp_path))[0] == manifest
             assert gzip.decompress(archive.read_bytes()) == gzip.decompress(good)  # the same bytes, packed otherwise
-        except ArchiveDamaged:
+        except Damaged:
             noticed += 1
     assert noticed > len(offsets) * 0.8
     archive.write_bytes(good[:2000] + bytes([good[2000] ^ 255]) + good[2001:])
@@ -260,7 +260,7 @@ def test_a_cut_archive_is_refused(full_home: Path, tmp_path: Path) -> None:
     good = archive.read_bytes()
     for length in (0, 1, 9, 10, 100, len(good) // 2, len(good) - 9, len(good) - 8, len(good) - 1):
         archive.write_bytes(good[:length])
-        with pytest.raises(ArchiveDamaged):
+        with pytest.raises(Damaged):
             open_backup(archive, _empty(tmp_path))
     refused(archive, full_home)
 
