@@ -126,8 +126,8 @@ class ChangedFiles:
         names = self._groups.refresh()
         yield from filter(self._is_document, self._texts(names))
         for folder in self._json_folders(names):
-            files = (f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}"))
-            yield from filter(self._is_document, files)
+            below = (f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}"))
+            yield from filter(self._is_document, below)
 
     def _is_document(self, file: str) -> bool:
         return self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")
