@@ -244,7 +244,9 @@ def _undone_notes(
         changes = archive_standing(asked.group, held, _notes_of(row), why, asked.sender, now)
         if not changes:
             log = f"`honeybadger-host log {asked.group}`"
-            raise _conflict(f"{MEMORY} no longer has the notes of change {row.seq}: undo the newer change, see {log}")
+            raise _conflict(
+                f"{MEMORY} no longer has the notes of change {row.seq}: undo the change that took them, see {log}"
+            )
         return [(change, "removed") for change in changes]
     gone = [note for note in removal.notes if standing_span(held or b"", note) is None]
     if not gone:

@@ -100,6 +100,7 @@ class Scheduler:
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
         _begun: runs under way.
+        _wakes_at: time of the next step of any task.
     """
 
     home: Path
@@ -119,6 +120,7 @@ class Scheduler:
     _tries: dict[TaskKey, int] = field(default_factory=dict)
     _touched: set[TaskKey] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _wakes_at: datetime = EPOCH
     _event: anyio.Event = field(default_factory=anyio.Event)
     _loop: Callable[[Callable[[], object]], object] = lambda wake: None
     _counted: Mapping[str, object] = field(default_factory=dict)
@@ -181,14 +183,9 @@ class Scheduler:
                 self._event = anyio.Event()
                 for key, step in await anyio.to_thread.run_sync(self._look):
                     tasks.start_soon(self._do, key, step)
-                with anyio.move_on_after(self._seconds_to_next()):
+                seconds = (self._wakes_at - self.clock()).total_seconds()
+                with anyio.move_on_after(min(seconds, LOOK_SECONDS)):
                     await self._event.wait()
-
-    def _seconds_to_next(self) -> float:
-        """Return the seconds until the next look."""
-        now = self.clock()
-        waits = [(known.next - now).total_seconds() for known in self._known.values() if known.next is not None]
-        return min([*waits, LOOK_SECONDS])
 
     # -------------------------------------------------------------------------------------------------------- looking
 
@@ -218,6 +215,8 @@ class Scheduler:
                 self._under_way.add(key)
                 steps.append((key, step))
         self._count()
+        nexts = [known.next for known in self._known.values() if known.next is not None]
+        self._wakes_at = min(nexts, default=now + timedelta(seconds=LOOK_SECONDS))
         return sorted(steps, key=lambda each: each[1].at)
 
     def _count(self) -> None:
@@ -241,8 +240,7 @@ class Scheduler:
             check_id(key[1])
             data = read_whole(self.home / file) or b""
             if not data:
-                self._known.pop(key, None)
-                self.states.waiting.pop(key, None)
+                self._forget(key)
                 return
             if before is not None and data == before.data:
                 return
@@ -250,9 +248,16 @@ class Scheduler:
             schedule = self.schedule_of(task, now)
         except (ValueError, WorldFailed) as error:
             problem, task = str(error), None
+        if problem and key[1] not in tasks_of(self.home, key[0]):  # a wrong name that is gone
+            self._forget(key)
+            return
         if problem and (before is None or before.problem != problem):
             log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
         self._known[key] = _Known(data, task, schedule, problem)
+
+    def _forget(self, key: TaskKey) -> None:
+        self._known.pop(key, None)
+        self.states.waiting.pop(key, None)
 
     def _step(self, key: TaskKey, known: _Known, now: datetime) -> _Step | None:
         """Return the step of a task that is due now, or None; then the time of its next step is queued."""

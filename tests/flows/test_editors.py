@@ -40,7 +40,7 @@ def test_undo_brings_a_removed_note_back_once(make_host: HostFactory, stranger: 
     grow_old()
     stranger.memory.write_text(whole[: whole.rindex("\n## ")])
     edit = newest_edit(host.home, "MEMORY.md")
-    assert "no longer has the notes of change 2: undo the newer change" in cli_error("undo", 2, home=host.home)
+    assert "no longer has the notes of change 2: undo the change that took them" in cli_error("undo", 2, home=host.home)
     assert cli_text("undo", edit.seq, home=host.home).endswith(f" undoes {edit.seq}\n")
     wait_for(lambda: stranger.memory_text() == whole, what="the note with its author and its time")
     stranger.memory.write_text("A line above.\n" + whole)

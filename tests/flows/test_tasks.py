@@ -280,6 +280,7 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
     wait_until_doctor_says(home, f"groups/{group}/tasks/bad name!.json: its name is wrong")
     (folder / "bad name!.json").rename(folder / "good-name.json")
     wait_for(lambda: "good-name" in {record["task"] for record in records(home, "done", group)})
+    wait_for(lambda: "bad name!" not in str(status_of(home)["tasks"]["refused"]))
     for action in ("run", "resume", "pause"):  # none of which would do anything
         assert "mend or cancel it" in of_operator(home, action, "moon", "--group", group).stderr, action
     assert cli_text("status", home=home).count(f"groups/{group}/tasks/garbage.json") == 1
