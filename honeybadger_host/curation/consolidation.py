@@ -7,11 +7,10 @@ texts. Texts that people said word for word are found as their sentences; all ot
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
 from typing import Annotated, Final
 
 import anyio.to_thread
@@ -308,46 +307,39 @@ def _minutes(
         yield Operation(n=1, op=op, result=minutes(evidence), evidence=tuple(evidence), why=why)
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """Sentences of a turn that become a note, its section, and the ids of the notes that it changes."""
-
-    turn: Turn
-    section: str
-    sentences: set[int] = field(default_factory=set)
-    changes: dict[str, None] = field(default_factory=dict)
-
-
 def _facts(answer: Consolidated, material: Material, model: str) -> Iterator[Operation]:
     facts, waiting = [*answer.facts], list[Operation]()
     if answer.memory_update is not None and answer.memory_update.strip():
         told, waiting = _update(answer.memory_update, material, model)
         facts += told
-    by_turn: dict[int, _Wanted] = {}
+    sections: dict[int, str] = {}  # by turn, like the changed notes
+    changed: defaultdict[int, dict[str, None]] = defaultdict(dict)
     for each in facts:
         numbers = (f"N{ref.lstrip('Nn ')}" for ref in each.changes)
         changes = [material.given[number] for number in numbers if number in material.given]
         for pick in material.picked(each.take):
-            one = by_turn.setdefault(pick.turn.number, _Wanted(pick.turn, each.section))
-            one.sentences.update(pick.sentences)
-            one.changes.update(dict.fromkeys(changes))
-    for one in islice(by_turn.values(), MAX_FACTS):
-        yield from _fact(one, material)
+            sections.setdefault(pick.turn.number, each.section)
+            changed[pick.turn.number].update(dict.fromkeys(changes))
+    for pick in material.picked(ref for each in facts for ref in each.take)[:MAX_FACTS]:
+        yield from _fact(pick, sections[pick.turn.number], tuple(changed[pick.turn.number]), material)
     yield from waiting
 
 
-def _fact(wanted: _Wanted, material: Material) -> Iterator[Operation]:
-    """Yield the note of a fact, and a retirement, which waits for a person, of each note that it changes."""
-    pick, changes = Pick(material.session, wanted.turn, tuple(sorted(wanted.sentences))), tuple(wanted.changes)
+def _fact(pick: Pick, section: str, changes: Sequence[str], material: Material) -> Iterator[Operation]:
+    """Yield the note of a fact, and a retirement, which waits for a person, of each note that it changes.
+
+    Args:
+        changes: ids of the notes that it changes.
+    """
     text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
     changed = [material.notes[name] for name in changes]
     lines = [earlier(note.author or "a person", note.text) for note in changed]
     yield Operation(
         n=1,
         op="add",
-        sources=changes,
+        sources=tuple(changes),
         result="\n".join((text, *lines, f"({pick.session}#{pick.turn.number})")),
-        title=wanted.section if wanted.section in material.sections else SECTIONS[0],
+        title=section if section in material.sections else SECTIONS[0],
         evidence=tuple(evidence),
         why="a person said it",
     )
