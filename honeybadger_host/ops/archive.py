@@ -225,8 +225,9 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
             f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
         ) from None
     finally:
-        if is_new and not os.listdir(home):
-            os.rmdir(home)
+        if is_new:
+            with contextlib.suppress(OSError):  # it has files, as it should
+                os.rmdir(home)
     return manifest, sum(member.isreg() for member in members)
 
 

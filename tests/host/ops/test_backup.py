@@ -390,3 +390,5 @@ def test_a_restore_without_space_changes_nothing(full_home: Path, tmp_path: Path
             restore(tmp_path / "b.tar.gz", target)
     assert os.listdir(empty) == []
     assert not (tmp_path / "new").exists()
+    with pytest.raises(HostError, match="Not a directory; nothing was changed"):
+        restore(tmp_path / "b.tar.gz", tmp_path / "b.tar.gz" / "home")
