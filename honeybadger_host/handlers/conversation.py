@@ -85,9 +85,8 @@ def said_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member
         if visible.count:
             texts.changed["thinking"] += visible.count
     not_blank(f"{member}.content", text)
-    speaker = speaker_of(payload.sender, payload.role, f"{member}.sender")
     return Said(
-        speaker if payload.sender is None else texts.shown_name(f"{member}.sender", speaker),
+        speaker_of(texts, payload.sender, payload.role, f"{member}.sender"),
         texts.text(f"{member}.content", text),
         tuple(texts.shown_name(f"{member}.tools_used", name) for name in payload.tools_used or ()),
         texts.changed,
@@ -102,8 +101,7 @@ def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
 def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, now: datetime) -> Outcome:
     """Append a turn; one that brings the session's document over a limit compacts it."""
     payload, logs = asked.payload, deps.turn_logs
-    texts = deps.texts(asked)
-    said = said_in(texts, payload, "payload")
+    said = said_in(deps.texts(asked), payload, "payload")
     number = logs.next_number(asked.group, asked.session)
     made = said.turn(number, now, payload.role, asked.sender)
     turn = replace(made, input_tokens=payload.input_tokens, output_tokens=payload.output_tokens)

@@ -14,6 +14,7 @@ from honeybadger_agent.wire import Refusal, Role
 from honeybadger_host.agents import Agents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked
+from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.text.neutralise import is_blank, one_line
 
 _LOOK_ALIKES: Final = {
@@ -55,7 +56,7 @@ def looks_of(name: str) -> str:
     return letters.replace("rn", "m").replace("vv", "w")
 
 
-def speaker_of(sender: str | None, default: str, member: str = "payload.sender") -> str:
+def speaker_of(texts: Texts, sender: str | None, default: str, member: str = "payload.sender") -> str:
     """Return the name that a turn is shown under. Raises Refusal if it could forge another speaker's line.
 
     Args:
@@ -66,7 +67,7 @@ def speaker_of(sender: str | None, default: str, member: str = "payload.sender")
     name = one_line(sender)
     if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
         raise Refusal("invalid", f"{member} must be one visible line without [ and ]", field=member)
-    return name.text
+    return texts.shown_name(member, name.text)
 
 
 def senders_of(home: Path, group: str) -> list[str]:

@@ -338,9 +338,7 @@ def begun(
     """
     payload, texts = asked.payload, runtime.memory.texts(asked)
     not_blank("payload.content", payload.content)
-    speaker = speaker_of(payload.sender, asked.sender)
-    if payload.sender is not None:
-        speaker = texts.shown_name("payload.sender", speaker)
+    speaker = speaker_of(texts, payload.sender, asked.sender)
     content = texts.text("payload.content", payload.content)
     agent = chosen(runtime, asked.group, payload.agent)
     shown = Shown(under_way, redacts=texts.mode != "off")
