@@ -1,7 +1,8 @@
-"""JSON files that people edit: read and checked against a model, with errors for the person who wrote them."""
+"""JSON that people edit: files, and lines of logs, checked against a model, with errors for who wrote them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -11,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_agent.wire.refusals import described
+from honeybadger_host.log import log
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
@@ -70,6 +72,16 @@ def checked(wanted: type[ModelT], value: object) -> ModelT:
         return wanted.model_validate(value)
     except ValidationError as error:
         raise ValueError(problem_of(error)) from None
+
+
+def checked_lines(wanted: type[ModelT], lines: Iterable[bytes], event: str) -> Iterator[ModelT]:
+    """Yield the lines of a log as a model; a line that is none is skipped, and logged as `event`."""
+    for line in lines:
+        if line.strip():
+            try:
+                yield checked(wanted, read_json(line))
+            except ValueError as error:
+                log.warning(event, why=str(error), line=ascii(line[:80]))
 
 
 def problem_of(error: ValidationError) -> str:

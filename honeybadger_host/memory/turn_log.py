@@ -22,8 +22,7 @@ from pydantic import Field
 
 from honeybadger_agent.wire import MAX_NUMBER, FeedbackKind, Role
 from honeybadger_host.files.safe_files import closing_fd, open_plain, opened_plain
-from honeybadger_host.log import log
-from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, Time, checked, read_json
+from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, Time, checked, checked_lines, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
@@ -338,23 +337,14 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
     Args:
         since: aware.
     """
-    file = feedback_file(group)
     found: dict[tuple[str, str], Feedback] = {}
-    with opened_plain(home / file) as opened:
+    with opened_plain(home / feedback_file(group)) as opened:
         if opened is None:
             return []
         fd, size = opened
-        for _, line in lines_back(fd, size):
-            if len(found) == most:
-                break
-            if not line.strip():
-                continue
-            try:
-                feedback = checked(Feedback, read_json(line))
-            except ValueError as error:
-                log.warning("feedback.skipped", file=file, why=str(error))
-                continue
-            if feedback.at < since:
+        lines = (line for _, line in lines_back(fd, size))
+        for feedback in checked_lines(Feedback, lines, "feedback.skipped"):
+            if feedback.at < since or len(found) == most:
                 break
             found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)
     return [*found.values()][::-1]

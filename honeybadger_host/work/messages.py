@@ -20,8 +20,7 @@ from pydantic import Field
 
 from honeybadger_host.files.home import MESSAGES_FOLDER
 from honeybadger_host.files.safe_files import opened_plain
-from honeybadger_host.log import log
-from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_json
+from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked_lines
 from honeybadger_host.memory.turn_log import lines_back
 
 
@@ -103,12 +102,7 @@ def _first_place(file: BinaryIO, size: int, after: int) -> int:
 
 
 def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
-    for line in lines:
-        if line.strip():
-            try:
-                yield checked(Message, read_json(line))
-            except ValueError as error:
-                log.warning("message.skipped", why=str(error), line=ascii(line[:80]))
+    return checked_lines(Message, lines, "message.skipped")
 
 
 def _lines(file: BinaryIO, start: int) -> Iterator[bytes]:
