@@ -67,7 +67,7 @@ class KeptFiles:
         path = os.path.join(self.home, file)
         for _ in range(MAX_ATTEMPTS):
             seen_ns = self._wall_ns()
-            signature = _looked_at(path)
+            signature = signature_of(path)
             held = self._values.get(file)
             if held is not None and held[0] == signature:
                 with self._lock:
@@ -80,7 +80,7 @@ class KeptFiles:
                 value = make(None if held is None else held[1])
             except Changing:
                 continue
-            if signature == NEVER_SEEN or is_young(signature, seen_ns):
+            if is_young(signature, seen_ns):
                 self._reads.pop(file, None)
             else:
                 self._keep(file, this_read, signature, value)
@@ -121,13 +121,3 @@ class KeptFiles:
     def _weight(self, signature: Signature | None) -> int:
         size = 0 if signature is None else signature.size
         return min(size, self._max_bytes // 2) + 500  # the value itself
-
-
-def _looked_at(path: str) -> Signature | None:
-    """Return a file's signature, or None if there is none; `NEVER_SEEN`: it cannot be looked at."""
-    try:
-        return Signature.of(os.stat(path, follow_symlinks=False))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return NEVER_SEEN
