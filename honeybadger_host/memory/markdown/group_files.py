@@ -15,7 +15,8 @@ from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited_notes import EditedNotes
-from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines, newest_notes
+from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines
+from honeybadger_host.memory.markdown.large_notes import newest_notes
 from honeybadger_host.memory.markdown.notes import NOT_EDITED, EditedBy, parse_notes
 from honeybadger_host.memory.markdown.notes_together import NotesInContext
 from honeybadger_host.memory.markdown.summary_parts import without_parts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.memory.markdown.budget import newest_notes
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.markdown.large_notes import newest_notes
 from honeybadger_host.memory.markdown.notes import NoteBook, author_of, parse_notes
 
 MIB = 1 << 20
