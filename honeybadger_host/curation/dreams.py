@@ -46,8 +46,8 @@ from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Texts
+from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.turn_log import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
 from honeybadger_host.search.sources import groups_of, is_archive, sources
 from honeybadger_host.text.labels import each_once, folded, is_below

@@ -25,6 +25,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import check_version
 from honeybadger_host.handlers.redaction import Texts, check_size, with_neutralised
 from honeybadger_host.journal.changes import Added
+from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.session_document import (
     Environment,
     Json,
@@ -35,7 +36,7 @@ from honeybadger_host.memory.session_document import (
     version_of,
 )
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Feedback, dump_feedback, turns_file
+from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 

@@ -1,8 +1,7 @@
-"""The logs of a group: turns of a session with the window over its newest turns (AM1, AB5), and feedback (RB13).
+"""The log of a session: its turns, and the window over the newest of them (AM1, AB5).
 
 The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
-more than a short one. A line that is not a turn never hides the others: it is skipped. `data/feedback/<group>.jsonl` is
-neither searched nor shown in a context; only the passes over memory read its new lines.
+more than a short one. A line that is not a turn never hides the others: it is skipped.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import Field
 
-from honeybadger_agent.wire import MAX_NUMBER, FeedbackKind, Role
-from honeybadger_host.files.safe_files import closing_fd, open_plain, opened_plain
-from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, Time, checked, checked_lines, read_json
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_agent.wire import MAX_NUMBER, Role
+from honeybadger_host.files.safe_files import closing_fd, open_plain
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
@@ -299,62 +297,3 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
                 turn = replace(parse_turn(line), data=orjson.loads(line).get("data"))
                 found[turn.key or ""] = turn
     return found
-
-
-FEEDBACK_SESSION: Final = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`
-
-
-class Feedback(Edited):
-    """One piece of feedback, and its line.
-
-    Args:
-        content: empty if only the kind was given.
-        turn: number of the turn it is about; None if the session has no turns.
-        by: the sender's folder it came from.
-        request: id of the request.
-    """
-
-    at: Stamp
-    kind: FeedbackKind
-    content: str = ""
-    session: str
-    turn: Annotated[int, Field(ge=1)] | None = None
-    by: str
-    request: str = ""
-
-
-def feedback_file(group: str) -> str:
-    return f"data/feedback/{group}.jsonl"
-
-
-def dump_feedback(feedback: Feedback) -> bytes:
-    return orjson.dumps(feedback.model_dump(exclude_defaults=True), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> list[Feedback]:
-    """Return a group's newest feedback, oldest first, each once. Raises OSError.
-
-    Args:
-        since: aware.
-    """
-    found: dict[tuple[str, str], Feedback] = {}
-    with opened_plain(home / feedback_file(group)) as opened:
-        if opened is None:
-            return []
-        fd, size = opened
-        lines = (line for _, line in lines_back(fd, size))
-        for feedback in checked_lines(Feedback, lines, "feedback.skipped"):
-            if feedback.at < since or len(found) == most:
-                break
-            found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)
-    return [*found.values()][::-1]
-
-
-def as_turn(feedback: Feedback) -> Turn:
-    """Return feedback as a turn that evidence can name, in the session `FEEDBACK_SESSION`.
-
-    Its number is its time in milliseconds, so it stays the same whatever people delete from the file.
-    """
-    number = int(feedback.at.timestamp() * 1000)
-    tokens = estimate_tokens(feedback.content)
-    return Turn(number, feedback.at, "user", feedback.by, feedback.by, feedback.content, tokens)

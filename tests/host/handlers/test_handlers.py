@@ -12,7 +12,7 @@ from honeybadger_host.handler_kinds import ChangeHandler, TurnHandler, WaitingHa
 from honeybadger_host.journal.changes import NotesRevised, fingerprint
 from honeybadger_host.journal.edits import text_after
 from honeybadger_host.journal.schema import Row
-from honeybadger_host.memory.turn_log import Feedback, dump_feedback, read_feedback
+from honeybadger_host.memory.feedback import Feedback, dump_feedback, read_feedback
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, watermark_file
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.settings import Conversation, Settings
