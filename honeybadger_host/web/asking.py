@@ -25,7 +25,7 @@ class HostDown(Exception):
 
 
 def _serve(inbox: Path) -> None:
-    """Raise HostDown: the page starts no host, as a command does."""
+    """Raise HostDown: a command starts a host for its request, the page does not."""
     raise HostDown
 
 
