@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -139,7 +138,6 @@ class Asker:
         _writer: returns the thread that writes the journal.
         _open_model: opens the model; raises ModelFailed.
         _clean: removes from an answer what must not become memory.
-        tokens: kind -> tokens used since the start.
         _reserved: tokens that a running question may need beyond the booked ones.
     """
 
@@ -148,7 +146,6 @@ class Asker:
     _open_model: Callable[[], Awaitable[Model]]
     _clean: Callable[[str], str]
     _settings: Settings
-    tokens: Counter[str] = field(default_factory=Counter)
     _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
 
     @property
@@ -185,7 +182,6 @@ class Asker:
         used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
         answer = Answer(self._clean(said.text), model.name, used_in, used_out)
         await self._keep(question, orjson.dumps(answer._asdict()), most._replace(tokens=used_in + used_out - booked))
-        self.tokens[question.kind] += used_in + used_out
         return answer
 
     async def note(self, question: Question) -> Sequence[bytes]:

@@ -142,7 +142,6 @@ class Curator:
         self._saved: deque[tuple[str, str]] = deque()
         self.jobs = Jobs()
         self.consolidations = Consolidations(uses)
-        self.failures = 0  # since the start
 
     # ------------------------------------------------------------------------------------------ what people ask for
 
@@ -215,7 +214,6 @@ class Curator:
         except Exception as error:
             is_bug = not isinstance(error, FAILED)
             why = f"{type(error).__name__}, see the log" if is_bug else str(error)
-            self.failures += 1
             log.log(
                 logging.ERROR if is_bug else logging.WARNING,
                 "curation.failed",

@@ -138,8 +138,6 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
             for job, (why, times, again_at) in failed[:MAX_NAMED]
         ],
         "consolidations": curator.consolidations.done,
-        "failures": curator.failures,
-        "tokens": {} if asker is None else dict(asker.tokens),
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:MAX_NAMED],
         "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import orjson
@@ -28,6 +27,7 @@ from honeybadger_host.search.language.analyzer import document_terms, entry_term
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.labels import folded
+from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.text.turn import Turn
 
 # The date of an entry of HISTORY.md, with or without brackets.
@@ -258,7 +258,7 @@ def _history_pieces(text: str) -> Iterator[Piece]:
     for paragraph in _ENTRIES.split(text):
         if paragraph.strip():
             dated = _DATED.search(paragraph)
-            yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
+            yield Piece("", paragraph.strip(), _seconds(dated[1]) if dated else None)
 
 
 def _numbered(pieces: Iterator[Piece], before: Mapping[str, int] | None) -> list[Piece]:
@@ -277,11 +277,9 @@ def _numbered(pieces: Iterator[Piece], before: Mapping[str, int] | None) -> list
     return named
 
 
-def _seconds(at: str) -> float | None:
-    try:
-        return datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
+def _seconds(text: str) -> float | None:
+    at = time_in(text)
+    return None if at is None else at.timestamp()
 
 
 def terms_of(kind: Kind, piece: Piece) -> list[str]:

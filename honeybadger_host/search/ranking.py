@@ -322,8 +322,7 @@ def _reached(scores: npt.NDArray[np.floating], limit: int) -> float:
 
 
 def _norm(lengths: Floats, average: float) -> Floats:
-    norm: Floats = np.float32(K1 * B / max(1.0, average)) * lengths
-    norm += np.float32(K1 * (1 - B))
+    norm: Floats = np.float32(K1 * B / max(1.0, average)) * lengths + np.float32(K1 * (1 - B))
     return norm
 
 

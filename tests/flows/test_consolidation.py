@@ -625,7 +625,7 @@ def test_a_failing_model_over_http_costs_only_its_tokens(make_host: HostFactory,
         free, refused = ("overloaded", "a wrong key"), []
         for broken in free:  # nothing was answered: what was booked is free again
             refused.append(fails(broken))
-            wait_for(lambda: (now := status_of(home)["curation"])["failures"] and now["tokens_today"] == 0)
+            wait_for(lambda: (now := status_of(home)["curation"])["failed"] and now["tokens_today"] == 0)
         broken = ""
         for talk in refused:
             is_made_up_for(talk)
