@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -118,7 +117,7 @@ class Sessions:
         self.compactions = 0  # number of compactions since the start
         self._working: dict[tuple[str, str], _Working] = {}
         # Sessions whose file lacks turns -> when the newest turn came; the oldest first.
-        self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._lagging: dict[tuple[str, str], float] = {}
 
     # ------------------------------------------------------------------------------------------------------- any thread
 
@@ -290,11 +289,9 @@ class Sessions:
         """Drop applied changes; files that lack turns are written later."""
         now = self._clock()
         for key, working in self._working.items():
+            self._lagging.pop(key, None)
             if working.behind:
                 self._lagging[key] = now
-                self._lagging.move_to_end(key)
-            else:
-                self._lagging.pop(key, None)
         self._working.clear()
 
     def write_out(self) -> bool:
