@@ -130,6 +130,11 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     while (tokens := estimate_tokens(cut.text)) > share_tokens:
         room -= tokens - share_tokens
         cut = _cut(notes, room, unread or {}, for_marks)
+    if cut.left_out and 10 * tokens <= 9 * share_tokens:
+        # what notes share, as a heading or all of their text, counts with each of them: use the room that this leaves
+        more = _cut(notes, room * share_tokens * 19 // (20 * tokens), unread or {}, for_marks)
+        if estimate_tokens(more.text) <= share_tokens:
+            return more
     return cut
 
 
@@ -138,8 +143,7 @@ def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks:
     book = notes.book
     places: list[int] = []
     shortened: dict[int, str] = {}
-    said: set[tuple[str, str]] = set()
-    shares, left = newest_of_each({author: notes.costs(author, said) for author in book.by_author}, room)
+    shares, left = newest_of_each({author: notes.costs(author) for author in book.by_author}, room)
     for author, (count, part) in shares.items():
         rest = book.by_author[author][count : count + 1]
         places += book.by_author[author][:count]

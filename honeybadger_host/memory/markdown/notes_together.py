@@ -159,13 +159,10 @@ class NotesInContext:
     def whole(self) -> Together:
         return together(self.book, self.book.places)
 
-    def costs(self, author: str, said: set[tuple[str, str]]) -> Iterator[int]:
-        """Yield the approximate tokens of each note of an author, newest first.
-
-        Args:
-            said: section and content of notes that cost nothing, because an equal one is shown; others are added.
-        """
+    def costs(self, author: str) -> Iterator[int]:
+        """Yield the approximate tokens of each note of an author, newest first, as if nobody else said the same."""
         headed: set[str] = set()
+        said: set[tuple[str, str]] = set()
         for place in self.book.by_author[author]:
             note = self.book.signed(place)
             if note is None:

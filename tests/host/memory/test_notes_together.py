@@ -164,6 +164,13 @@ def test_room_left_by_folded_notes_is_used() -> None:
     assert cut.left_out < 70  # two of each in a line of 70 tokens; 30 lines fit
 
 
+def test_who_repeats_a_large_note_of_another_takes_no_more_than_a_share() -> None:
+    notes = [note(f"{number} {'x' * 200}", "ann", minutes=number) for number in range(60)]
+    notes += [note("y" * 12_000, author, minutes=99) for author in ("bot", "cat")]
+    cut = cut_notes(NotesInContext(parse_notes("".join(notes))), 4000)
+    assert cut.text.count("x" * 200) >= 20  # of 50 tokens each
+
+
 def realistic(rng: random.Random, count: int = 500) -> str:
     """Return notes of three agents over two months: sentences people wrote, every sixth repeats an earlier one."""
     said: list[str] = []
