@@ -185,8 +185,8 @@ class ContextRecall:
         return replace(recalled, turn=current)
 
     def _choose(self, asked: _Asked) -> Recalled:
-        entries, talk, newest, expired = self._search(asked)
-        recollections, near_misses = self._entries(asked, entries, expired)
+        entries, talk, newest = self._search(asked)
+        recollections, near_misses = self._entries(asked, entries)
         recollections += self._said(asked, talk)
         if not recollections:
             found = self.index.lookups.show(newest)
@@ -195,15 +195,15 @@ class ContextRecall:
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, near_misses=near_misses)
 
-    def _search(self, asked: _Asked) -> tuple[list[Hit], list[Hit], list[int], list[int]]:
-        """Return the hits among entries and among what was said; the numbers of the newest and the expired entries."""
+    def _search(self, asked: _Asked) -> tuple[list[Hit], list[Hit], list[int]]:
+        """Return the hits among entries and among what was said, and the numbers of the newest entries."""
         index = self.index
         has_entries, has_subject = index.has_entries(asked.group), may_have_subject(asked.message)
         if not has_entries and not has_subject:
-            return [], [], [], []
+            return [], [], []
         vector = index.vector_of(asked.message)
 
-        def ask(corpus: Corpus) -> tuple[list[Hit], list[Hit], list[int], list[int]]:
+        def ask(corpus: Corpus) -> tuple[list[Hit], list[Hit], list[int]]:
             from honeybadger_host.search.ranking import Filters, Ranking, newest
 
             ranking = Ranking(corpus, asked.message, asked.now, vector)
@@ -215,22 +215,17 @@ class ContextRecall:
             limit = min(MAX_RANKED, self.settings.budget_tokens // _LINE_TOKENS or MAX_RANKED)
             said = ranking.best(limit, Filters(kinds=_SAID)) if has_subject else []
             fallback = newest(corpus, limit=_NEWEST, filters=filters) if has_entries and asked.is_first else []
-            return entries, said, fallback, expired
+            return entries, said, fallback
 
         hits, _ = index.search(asked.group, ask)
         return hits
 
-    def _entries(
-        self, asked: _Asked, hits: Sequence[Hit], expired: Sequence[int]
-    ) -> tuple[list[Recollection], list[tuple[str, Hit, str]]]:
+    def _entries(self, asked: _Asked, hits: Sequence[Hit]) -> tuple[list[Recollection], list[tuple[str, Hit, str]]]:
         """Return the entries, new ones first, and near misses."""
         from honeybadger_host.search.ranking import objection
 
         earlier, lookups = asked.entries, self.index.lookups
-        if not hits and not asked.entries:
-            return [], []
-        known = lookups.entries(asked.group, earlier) if earlier else {}
-        numbers = {key: number for key, number in known.items() if number not in expired}
+        numbers = lookups.entries(asked.group, earlier, asked.now.timestamp())
         found = lookups.show([*(hit.number for hit in hits), *numbers.values()])
         by_key = {found[hit.number].key: hit for hit in hits if hit.number in found}
         good = {key: hit for key, hit in by_key.items() if objection(hit) is None}
@@ -248,8 +243,6 @@ class ContextRecall:
 
     def _said(self, asked: _Asked, hits: Sequence[Hit]) -> list[Recollection]:
         """Return turns and notes, matches first, then those in view."""
-        if not hits and not asked.said:
-            return []
         lookups = self.index.lookups
         authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]

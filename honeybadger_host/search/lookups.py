@@ -198,9 +198,13 @@ class Lookups:
             values.append(among.name)
         return where, values
 
-    def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
-        """Return id -> number of those of the entries that are searched and that a group may read."""
-        rows = self._db.rows_in(f"SELECT key, number FROM docs WHERE kind = 0 AND {FOUND} AND key IN", list(keys))  # noqa: S608  constant
+    def entries(self, group: str, keys: Iterable[str], now: float) -> dict[str, int]:
+        """Return id -> number of those of the entries that are searched, valid, and that a group may read."""
+        valid = f"(until IS NULL OR until > {now:f})"
+        rows = self._db.rows_in(
+            f"SELECT key, number FROM docs WHERE kind = 0 AND {FOUND} AND {valid} AND key IN",  # noqa: S608  no text
+            list(keys),
+        )
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 
