@@ -6,6 +6,7 @@ They are reported with the `undo` that brings them back.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
@@ -173,7 +174,7 @@ class Saved:
             recent: texts that people saved in that time.
             undone_since: a deletion since then, in milliseconds, that the text lacks was undone by its author.
         """
-        typed = [unit for unit in self._typed if not any(unit in version.text for version in versions)]
+        typed = [unit for unit in self._typed if not any(_has_unit(version.text, unit) for version in versions)]
         has_edits = any(map(is_edit, events))
         old_lines = Counter(lines_of(versions[-1].text) if has_edits else ())
         read, unread = 0, list[bytes]()
@@ -303,6 +304,13 @@ def _places(text: bytes, wanted: Collection[bytes], shared: Collection[bytes]) -
         elif line in wanted:
             places.add(above)
     return places
+
+
+def _has_unit(text: bytes, unit: bytes) -> bool:
+    """Return whether a text has a unit; a heading that is left of a note is not the heading of a whole one."""
+    if not unit.startswith(b"## ") or b"\n" in unit:
+        return unit in text
+    return re.search(rb"%s[ \t\r]*(?:\n(?!- )|\Z)" % re.escape(unit), text) is not None
 
 
 def _without(text: bytes, parts: Sequence[bytes]) -> bytes:

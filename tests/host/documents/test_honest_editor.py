@@ -81,6 +81,16 @@ def test_deletions_stay_and_changes_appear_once(world: World) -> None:
     assert world.text == note("a") + note("d")
 
 
+@pytest.mark.parametrize("left", [b"", b"a pier\n", b"Plain words.\n"], ids=["nothing", "no bullet", "others"])
+def test_the_words_of_the_newest_note_may_go_from_below_its_heading(world: World, left: bytes) -> None:
+    world.add("n1 a boat", "n2 a pier")
+    world.look(seconds=60)
+    saved = world.text.replace(b"- n2 a pier\n", left)
+    world.save(saved)
+    world.look()
+    assert world.text == saved
+
+
 def test_a_person_who_takes_a_save_back_is_heeded(world: World) -> None:
     world.add("a")
     buffer = world.text + b"Mine.\n"
