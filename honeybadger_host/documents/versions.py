@@ -264,7 +264,8 @@ class Saved:
     def nearest(self, candidates: Iterable[bytes]) -> bytes:
         """Return the candidate that differs from the text in the fewest characters; of several the first.
 
-        Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text.
+        Not in lines: a person who goes on with a line they saved a minute ago has not saved an older text. What the
+        newest version lacks as well counts for nothing.
         """
         found = [*candidates]
         return found[0] if len(found) == 1 else min(found, key=self._distance, default=b"")
@@ -272,7 +273,7 @@ class Saved:
     def _distance(self, text: bytes) -> int:
         one, other = _trimmed(text, self.text)
         lines, others = Counter(lines_of(one)), Counter(lines_of(other))
-        gone, new, shared = lines - others, others - lines, lines & others
+        gone, new, shared = (lines - others) & self._newest_lines, others - lines, lines & others
         removed, added = b"".join(gone.elements()), b"".join(new.elements())
         is_reworked = _places(one, gone, shared) <= _places(other, new, shared)
         return len(removed) + len(added) - (2 * alike(removed, added) if is_reworked else 0)

@@ -189,6 +189,18 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     assert world.text == note("b")
 
 
+def test_a_note_deleted_without_its_heading_stays_gone(world: World) -> None:
+    world.add("a")
+    world.add("b")
+    world.look(seconds=5)
+    kept = world.text.replace(b"- b\n", b"")
+    world.save(kept)
+    world.look()
+    assert world.text == kept
+    world.add("c")
+    assert world.text == kept + note("c")
+
+
 def test_a_note_deleted_without_a_host_stays_gone(tmp_path: Path) -> None:
     stuck = "data/feedback/main.jsonl"
     world = World(tmp_path)
