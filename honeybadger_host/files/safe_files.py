@@ -351,7 +351,9 @@ def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True)
             file.flush()
             if is_durable:
                 os.fsync(fd)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a write does not name its file
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise

@@ -16,13 +16,13 @@ from honeybadger_agent.sender_tokens import (
     load_tokens,
     new_token,
 )
-from honeybadger_host.errors import HomeError, SettingsError
+from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import make_folders, replace
 from honeybadger_host.text.time_stamps import time_stamp
 
 
 def make_token(home: Path, group: str, sender: str) -> str:
-    """Return a new token of a sender; its hash is durable. Raises BadName, HomeError, SettingsError."""
+    """Return a new token of a sender; its hash is durable. Raises BadName, SettingsError, OSError."""
     check_holder(home, group, sender)
     token = new_token()
     made = SenderToken(group, sender, time_stamp(datetime.now(UTC)))
@@ -31,7 +31,7 @@ def make_token(home: Path, group: str, sender: str) -> str:
 
 
 def revoke_tokens(home: Path, group: str, sender: str) -> int:
-    """Remove all tokens of a sender; return their number. Raises HomeError, SettingsError."""
+    """Remove all tokens of a sender; return their number. Raises SettingsError, OSError."""
     tokens = _loaded(home)
     kept = {digest: one for digest, one in tokens.items() if (one.group, one.sender) != (group, sender)}
     _write(home, kept)
@@ -44,12 +44,9 @@ def all_tokens(home: Path) -> list[SenderToken]:
 
 
 def _write(home: Path, tokens: dict[str, SenderToken]) -> None:
-    try:
-        make_folders((home / TOKENS_FILE).parent)
-        data = orjson.dumps(tokens, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        replace(home / TOKENS_FILE, data, mode=0o600)
-    except OSError as error:
-        raise HomeError(f"cannot write {home / TOKENS_FILE}: {error.strerror}") from None
+    make_folders((home / TOKENS_FILE).parent)
+    data = orjson.dumps(tokens, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    replace(home / TOKENS_FILE, data, mode=0o600)
 
 
 def _loaded(home: Path) -> dict[str, SenderToken]:

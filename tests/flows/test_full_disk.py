@@ -66,7 +66,7 @@ def test_on_a_full_disk_requests_wait_and_run_once(
         assert host.events("journal.waiting")
         assert "No space left on device" in cli_error("undo", "1", home=home, code=8)
         for command in (("sender", "add", "main", "late"), ("sender", "token", "main", "late")):
-            assert re.search(r"config/\S+: No space left on device", cli_error(*command, home=home, code=8))
+            assert re.search(r"No space left on device: '\S+/config/\w", cli_error(*command, home=home, code=8))
         assert "there is no backup" in cli_error("backup", disk / "copy.tar.gz", home=home, code=8)
         assert "- r1" not in sender.memory_text()
 
