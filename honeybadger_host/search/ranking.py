@@ -129,7 +129,8 @@ class Ranking:
         self._signals = Signals(corpus, query, now, self._asked.named)
         # by how many spreads each row's vector stands out
         self._spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
-        self._kinds = view(corpus.kinds, np.int8)
+        self._kinds, self._lengths = view(corpus.kinds, np.int8), view(corpus.lengths, np.float32)
+        self._averages = corpus.sums().average_lengths
         self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
         for asked in self._asked.terms:
             self._own[asked.rows] += self._points(asked, asked.rows, asked.counts)
@@ -146,23 +147,23 @@ class Ranking:
         mask = _mask(self._corpus, filters)
         finds_turns = bool((mask & (self._kinds == TURN)).any())
         scores = self._scores_with_talk if finds_turns else dict.fromkeys(_TEXT, self._own)
-        text: Floats = np.zeros(self._corpus.size, np.float32)
-        for signal, points in scores.items():
-            text += points * np.float32(WEIGHTS[signal])
-        text *= mask
+        text: Floats = scores["terms"] * np.float32(WEIGHTS["terms"])
+        text += scores["around"] * np.float32(WEIGHTS["around"])
+        text += scores["session"] * np.float32(WEIGHTS["session"])
+        if not mask.all():
+            text *= mask
         scale = float(text.max(initial=0.0))
         vector: Floats = np.zeros(len(text), np.float32)
         if self._spreads is not None:
             vector = self._vector_points(self._spreads, text, needs_word=filters.needs_word) * mask
             text += vector
-        rows: Rows = np.flatnonzero(mask)
         rarity = 0.0
         dated: Mask = np.zeros(len(text), np.bool_)
         if self._signals.asks_date and not filters.needs_word:
             dated = self._signals.dates(np.arange(len(text))) > 0
             rarity = idf_of(self._asked.many, int(np.count_nonzero(dated)))
-        if scale:
-            rows = np.flatnonzero((text > self._least(text, limit, scale)) | (dated & mask))
+        found = mask if not scale else (text > self._least(text, limit, scale)) | (dated & mask)
+        rows: Rows = np.flatnonzero(found)
         rest = sum(self._rest(rows, text[rows], scale, rarity).values(), np.zeros(len(rows)))
         chosen = self._ordered(rows, text[rows] + rest, limit)
         parts = {signal: WEIGHTS[signal] * points[chosen].astype(np.float64) for signal, points in scores.items()}
@@ -209,9 +210,8 @@ class Ranking:
 
     def _points(self, asked: AskedTerm, rows: Rows, counts: Floats) -> Floats:
         """Return the BM25 points of a term for documents that have it `counts` times."""
-        average = self._corpus.sums().average_lengths[self._kinds[rows]]
-        lengths = view(self._corpus.lengths, np.float32)[rows]
-        norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B) * lengths / average
+        average = self._averages[self._kinds[rows]]
+        norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B) * self._lengths[rows] / average
         points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (K1 + 1)), np.float32)
         return points
 
@@ -234,14 +234,19 @@ class Ranking:
             is_turn = places >= 0
             if not is_turn.any():
                 continue
-            turns, counts, places = asked.rows[is_turn], asked.counts[is_turn], places[is_turn]
+            turns, counts = asked.rows, asked.counts
+            if not is_turn.all():
+                turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
             where, said = _said_around(laid.layout, places, counts, near)
             norm = _norm(laid.layout.words[where], laid.average)
-            around[where] += said / (norm + said) * np.float32(asked.idf * (K1 + 1))
+            norm += said
+            said /= norm
+            said *= np.float32(asked.idf * (K1 + 1))
+            around[where] += said
             in_session = np.bincount(session_of[turns], counts, len(session_lengths)).astype(np.float32)
             idf = idf_of(living, int(np.count_nonzero(in_session)))
             session += in_session / (in_session + session_norm) * np.float32(idf * (K1 + 1))
-        by_row: dict[Signal, Floats] = {signal: self._own.copy() for signal in _TEXT}
+        by_row: dict[Signal, Floats] = {"terms": self._own, "around": self._own.copy(), "session": self._own.copy()}
         by_row["around"][laid.rows] = around[laid.places[laid.rows]]
         by_row["session"][laid.rows] = session[session_of[laid.rows]]
         return by_row
@@ -322,7 +327,8 @@ def _reached(scores: npt.NDArray[np.floating], limit: int) -> float:
 
 
 def _norm(lengths: Floats, average: float) -> Floats:
-    norm: Floats = np.float32(K1 * B / max(1.0, average)) * lengths + np.float32(K1 * (1 - B))
+    norm: Floats = np.float32(K1 * B / max(1.0, average)) * lengths
+    norm += np.float32(K1 * (1 - B))
     return norm
 
 
