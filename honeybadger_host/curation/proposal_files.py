@@ -39,14 +39,17 @@ def proposal_file(group: str, proposal_id: str) -> str:
 
 
 def proposal_in(data: bytes, group: str, name: str) -> Proposal:
-    """Return the proposal of this group and name from the bytes of its file. Raises ValueError."""
+    """Return the proposal of this group and name from the bytes of its file. Raises ValueError.
+
+    The file of a group that was imported under another name still has the earlier name.
+    """
     try:
         proposal = parse_proposal(data)
-        if (proposal.id, proposal.group) != (name, group):
-            raise ValueError(f"it says that it is {proposal.group}/{proposal.id}")
+        if proposal.id != name:
+            raise ValueError(f"it says that it is {proposal.id}")
     except ValueError as error:
         raise ValueError(f"{proposal_file(group, name)}: {error}") from None
-    return proposal
+    return proposal.model_copy(update={"group": group})
 
 
 IsWanted: TypeAlias = Callable[[str, float], bool]

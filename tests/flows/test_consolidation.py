@@ -353,6 +353,21 @@ def test_reverting_a_consolidation_moves_its_watermark_back(make_host: HostFacto
     assert "Lisbon" in talk.file("MEMORY.md")
 
 
+def test_a_group_imported_under_another_name_keeps_proposals(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    host = make_host(scripted(home, REMEMBERS)).start()
+    talk.fill(11, up_to=6)
+    host.stop()
+    archive = home.parent / "main.tar.gz"
+    cli_text("export", "main", "--to", archive, home=home)
+    cli_text("import", "twin", archive, home=home)
+    name = talk.mark["proposal"]
+    (row,) = review(home, "list", "twin", "--all")["proposals"]
+    assert (row["id"], row["applied"]) == (name, 3)
+    assert review(home, "revert", "twin", name)["applied"] == 0
+    assert "Lisbon" not in (home / "groups/twin/MEMORY.md").read_text()
+    assert "Lisbon" in talk.file("MEMORY.md")
+
+
 def test_a_partly_applied_proposal_is_reverted_whole(make_host: HostFactory, home: Path, talk: Talk) -> None:
     make_host(scripted(home, {**REMEMBERS, "memory_update": f"- {MOVE}\n- Ann hates Lisbon.\n"})).start()
     talk.fill(11, up_to=6)
