@@ -57,8 +57,10 @@ def blame(
 ) -> None:
     """Print who wrote each line of a file, and when. For an entry: each member."""
     path = file_of(home, *named_by(group, file))
-    journal = journal_of(home)
-    blamed = blame_of(journal, path, read_whole(home / path))
+    journal, held = journal_of(home), read_whole(home / path)
+    if held is None:
+        raise NotFound(f"{path} is not there: `honeybadger-host log {group} --file {path}` shows who removed it")
+    blamed = blame_of(journal, path, held)
     rows = {found.origin.seq: found.origin for _, found in blamed if not isinstance(found.origin, str)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
     is_entry = path.endswith(".json")
@@ -125,7 +127,7 @@ def show(
     if not version.is_known:
         raise NotFound(f"how {path} was {when} is not known: {unknown_because(past, seq)}")
     if not version.is_there:
-        raise NotFound(f"{path} was not there {when}")
+        raise NotFound(f"{path} is not there" if as_of is None else f"{path} was not there {when}")
     sys.stdout.flush()
     sys.stdout.buffer.write(version.text)
     if not past.rows or past.rows[0].seq > seq:

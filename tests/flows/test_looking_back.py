@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.files.home import make_home
-from tests.commands import cli_error, cli_text
+from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_cli
 from tests.people import looking, newest_edit, settle
@@ -37,6 +37,14 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lived(life: Path, tmp_path: Path) -> RawSender:
     """The stranger of a copy of that home."""
     return RawSender(shutil.copytree(life, tmp_path / "lived"))
+
+
+def test_a_removed_file_is_told_to_be_gone(lived: RawSender) -> None:
+    cli_text("undo", 5, 3, home=lived.home)
+    (removed,) = (one for one in cli_json("log", "main", home=lived.home) if one["kind"] == "entry_removed")
+    for command in ("show", "blame"):
+        told = cli_error(command, "main", Path(removed["file"]).stem, home=lived.home, code=9)
+        assert f"{removed['file']} is not there" in told
 
 
 def test_an_earlier_file_is_shown_and_two_moments_compared(lived: RawSender) -> None:
