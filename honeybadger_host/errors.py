@@ -68,7 +68,7 @@ class Damaged(HostError):
     """A backup or an export was changed since it was made, or is neither."""
 
     def __init__(self, what: object) -> None:
-        super().__init__(f"it is damaged, or neither a backup nor an export ({what}); nothing was changed")
+        super().__init__(f"the backup or export is damaged, or is neither ({what}); nothing was changed")
 
 
 class WorldFailed(HostError):
