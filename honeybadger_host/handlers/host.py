@@ -47,7 +47,7 @@ def _row(deps: Dependencies, group: str) -> dict[str, Any]:
     said = deps.sessions.names(group)
     newest = max((changed for _, changed in said), default=None)
     senders = [name for name in named_folders(deps.home / "data" / "ipc" / group) if name != OPERATOR]
-    deps.index.read_few(group)  # an entry that was just saved counts
+    deps.index.bring_up(group)  # what was just saved or imported counts
     return {
         "group": group,
         "senders": senders[:MAX_NAMED],

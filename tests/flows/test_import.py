@@ -137,6 +137,8 @@ def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: 
     assert memory["updated"] == "2025-06-15T15:06:40Z"
     search = cli_json("search", "main", "pinch side shoots", home=home)
     assert search["hits"][0]["id"] == tomatoes["id"]
+    cli_json("import", "other", vault, home=home)
+    assert [row["entries"] for row in cli_json("groups", home=home)["groups"]] == [4, 4]
 
 
 @pytest.mark.parametrize(
