@@ -36,7 +36,7 @@ from honeybadger_host.web.rendering import Shown, page, problem
 
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_TITLES: Final = {"not_found": "Not found", "conflict": "It has changed meanwhile"}
+_TITLES: Final = {"not_found": "Not found", "conflict": "That is not possible now"}
 _PAGES: Final[Mapping[str, Callable[[Visit], Response]]] = {
     "/": needs.groups,
     "/g/{group}/context": context.context,
@@ -135,7 +135,7 @@ def _failed(request: Request, error: Exception) -> Response:
         case NotFound():
             status, what, told = 404, "Not found", str(error)
         case HostError() | OSError():
-            status, what, told = 500, "This cannot be read now", str(error)
+            status, what, told = 500, "This cannot be read now" if is_read else "This cannot be done", str(error)
         case _:
             log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
             status, what, told = 500, "This page failed", "This is a bug; the log of the page says more."

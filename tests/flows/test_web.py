@@ -289,7 +289,7 @@ def test_of_two_entry_editors_the_second_is_told(browser: Browser, client: SyncC
     assert "- likes green tea + likes black tea" in second.words
     assert client.get_memory(entry.id).content == "likes green tea"
     pinned = browser.press(page, "Pin")
-    assert (pinned.status, "It has changed meanwhile" in pinned.words) == (409, True)
+    assert (pinned.status, "That is not possible now" in pinned.words) == (409, True)
     browser.press(second, "Save mine over it")
     assert client.get_memory(entry.id).content == "likes black tea"
     assert browser.post(f"/g/{group}/entry/edit", {"id": entry.id, "content": "x"}).status == 422
