@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 
 import orjson
-import structlog
 
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.files.home import STATUS_FILE, is_served, read_holder
 from honeybadger_host.files.safe_files import replace
+from honeybadger_host.log import structlog
 from honeybadger_host.text.json_values import dumped, object_in
 from honeybadger_host.text.redaction import redact_line
 

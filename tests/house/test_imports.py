@@ -229,7 +229,11 @@ print("done")
 
 @pytest.mark.parametrize(
     ("module", "unneeded"),
-    [("cli", {"pydantic", "structlog", "rich", "asyncio", "sqlite3"}), ("settings", {"structlog", "rich"})],
+    [
+        ("cli", {"pydantic", "structlog", "rich", "asyncio", "sqlite3"}),
+        ("settings", {"structlog", "rich"}),
+        ("daemon", {"rich", "numpy"}),
+    ],
 )
 def test_a_command_imports_only_what_it_needs(module: str, unneeded: set[str]) -> None:
     script = f"import sys, {HOST}.{module}\nprint(*sys.modules)"
