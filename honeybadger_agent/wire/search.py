@@ -15,7 +15,7 @@ SearchScope = Literal["all", "entries", "turns", "notes"]
 Day = Annotated[
     str,
     shaped(
-        r"today|yesterday|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?",
+        r"(today|yesterday|\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?)",
         "a date or a time, as 2026-11-21 or 2026-11-21T06:00:00Z, `today` or `yesterday`",
     ),
 ]
