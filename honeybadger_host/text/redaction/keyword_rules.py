@@ -76,7 +76,8 @@ _NAMES_A_THING: Final = re.compile(
     r"|(?:~|\.{1,2})?/\S+|[a-z][a-z0-9+.-]*://\S*|\S+\.(?:txt|md|toml|json|ya?ml|env|py|js|ts|go|rs|kdbx|gpg|asc|pem|ini|cfg)"
     r"|[a-z_][\w.]*[(\[{].*|[a-z_]\w*(?:\.[a-z_]\w*)+|[a-z]+\d*(?:_[a-z0-9]+)*_(?:pass\w*|pwd|pw|secret|token|key|env|arg)\d*"
     r"|&#?\w+;.*"
-    r"|(?:required|nullable|string|confirmed|[a-z_]{3,}:\d{1,3}(?:,\d{1,3})?)(?:\|.*)?",  # a rule for a form: `min:8`
+    r"|(?:required|nullable|string|confirmed"  # a rule for a form: `required|min:8`
+    r"|(?:min|max|size|len|length|between|digits)\w*:\d{1,3}(?:,\d{1,3})?)(?:\|.*)?",
     re.IGNORECASE,
 )
 
