@@ -211,7 +211,7 @@ class _Clients(ABC):
             if await self._aside(self._relay.give_up, late.request_id, exchange.box):
                 raise Unavailable(f"{trouble}; nothing was done of {late.request_id}: try again later") from None
             state = f"a host may have taken it, and does not answer: {trouble}"
-            raise ReplyTimeout(late.request_id, late.waited_seconds, state) from None
+            raise ReplyTimeout(late.request_id, late.waited_seconds, state, is_query=late.is_query) from None
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None

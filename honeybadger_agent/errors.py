@@ -1,7 +1,7 @@
 """The errors of the client.
 
 AgentError
-├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
+├── ReplyTimeout       no reply in time; a change may still be served: ask again with the same id
 ├── NoMailbox          the folder does not exist, or may not be read or written
 │   ├── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
 │   └── BadName        a group, a sender, a session or an id is not a name that the protocol allows (`mailbox`)
@@ -46,19 +46,21 @@ class ReplyTimeout(AgentError):
     code = "no_reply"
     exit_code = 4
 
-    def __init__(self, request_id: str, waited_seconds: float, state: str) -> None:
+    def __init__(self, request_id: str, waited_seconds: float, state: str, *, is_query: bool = False) -> None:
         """Write the message.
 
         Args:
             state: the state of the request, in words.
+            is_query: it was removed from its box and changes nothing.
         """
         self.request_id = request_id
         self.waited_seconds = waited_seconds
         self.state = state
-        super().__init__(
-            f"no reply to {request_id} after {waited_seconds:g} s; {state} "
-            f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"
-        )
+        self.is_query = is_query
+        message = f"no reply to {request_id} after {waited_seconds:g} s; {state}"
+        if not is_query:
+            message += f" (Asking again with request_id={request_id!r} is safe: it is never applied twice.)"
+        super().__init__(message)
 
 
 BY_CODE: Final[dict[str, type[RequestFailed]]] = {}

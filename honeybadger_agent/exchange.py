@@ -91,7 +91,7 @@ class Exchange:
         if self.is_query:
             with contextlib.suppress(OSError):
                 self.mailbox.path(self.box, self.request_id).unlink()
-        raise ReplyTimeout(self.request_id, self.timeout_seconds, state)
+        raise ReplyTimeout(self.request_id, self.timeout_seconds, state, is_query=self.is_query)
 
     def _waits(self) -> Iterator[float]:
         began = time.monotonic()

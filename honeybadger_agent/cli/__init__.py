@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"{error.code}: {message}" + ("" if seconds is None else f" (again in {in_words(seconds)})"))
         return 1
     except ReplyTimeout as error:
-        again = f" (The same command with --id {error.request_id} is never applied twice.)" if "id" in options else ""
+        again = f" (The same command with --id {error.request_id} is never applied twice.)"
+        if error.is_query or "id" not in options:
+            again = ""
         complain(f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}{again}")
         return error.exit_code
     except AgentError as error:

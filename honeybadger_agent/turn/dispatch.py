@@ -67,9 +67,10 @@ class Memory:
 def complaint_of(error: AgentError) -> str:
     """Return an error in words for a model: code, cause and remedy."""
     if isinstance(error, ReplyTimeout):
-        return (
-            f"no_reply: no reply after {error.waited_seconds:g} s; {sentence(error.state)} The request may still be "
-            "served. Calling this again with the same arguments is safe: it is never applied twice."
-        )
+        told = f"no_reply: no reply after {error.waited_seconds:g} s; {sentence(error.state)}"
+        if error.is_query:
+            return told
+        again = "Calling this again with the same arguments is safe: it is never applied twice."
+        return f"{told} The request may still be served. {again}"
     seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
     return f"{error.code}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")

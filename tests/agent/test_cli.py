@@ -237,6 +237,7 @@ def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Pat
     [request_id] = [path.stem for path in (home / "data/ipc/main/researcher/requests").iterdir()]
     assert_complains(ran, 4, f"no reply to {request_id} after 0.02 s; it still lies in {home}/data/ipc/main/researcher")
     assert f"The same command with --id {request_id} is never applied twice" in ran.err
+    assert shell("call", "ping", "--timeout", "0.02").err.endswith("does honeybadger-host run on this home?\n")
     make_host().start()
     for _ in range(2):
         assert shell("remember", "once", "--id", request_id).code == 0

@@ -14,6 +14,7 @@ from honeybadger_agent.errors import Invalid
 from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
+from honeybadger_agent.turn.dispatch import complaint_of
 from tests.agent.conftest import Answering, put_reply, reply_bytes
 
 NOTE = made(wire.UpdateMemory, "User prefers dark mode", "Preferences")
@@ -104,8 +105,9 @@ def test_a_timeout_says_where_an_untaken_request_waits(mailbox: Mailbox) -> None
 
 
 def test_a_query_nobody_waits_for_any_more_is_removed(mailbox: Mailbox) -> None:
-    with pytest.raises(ReplyTimeout, match="no host has read it"):
+    with pytest.raises(ReplyTimeout, match=r"no host has read it .* on this home\?$") as late:
         unserved(mailbox).ping()
+    assert complaint_of(late.value).endswith("does honeybadger-host run on this home?")
     assert list((mailbox.root / "requests").iterdir()) == []
 
 
