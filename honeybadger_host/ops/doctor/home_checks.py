@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR
 from honeybadger_agent.wording import MAX_NAMED, count_of, listed
 from honeybadger_host import __version__
+from honeybadger_host.agents import agent_files
 from honeybadger_host.configuration import host_zone, load_settings, values
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
@@ -86,6 +87,13 @@ def settings(home: Path) -> Iterator[Finding]:
         level: Level = "ok" if senders else "warning"
         advice = "" if senders else "honeybadger-host sender add <group> <sender>"
         yield Finding("senders", level, f"closed mode serves {count_of(len(senders), 'sender')}", advice)
+        agents = {loaded.settings.turns.agent, *(Path(file).stem for file in agent_files(home))}
+        for box in sorted((home / "data" / "ipc").glob("*/*")):
+            group, sender = box.parent.name, box.name
+            is_known = (group, sender) in senders or sender == OPERATOR or sender in agents
+            if not is_known and (waiting := names_in(box / "requests")):
+                what = f"closed mode does not serve {group}/{sender}, which sent {count_of(len(waiting), 'request')}"
+                yield Finding("senders", "warning", what, f"honeybadger-host sender add {group} {sender}")
 
 
 def lock(home: Path) -> Iterator[Finding]:

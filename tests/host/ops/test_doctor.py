@@ -48,6 +48,15 @@ def test_a_request_without_json_suffix_is_named(home: Path) -> None:
     assert found.message == f"{sender.requests} has 1 file never served: 'note.JSON' first"
 
 
+def test_a_sender_that_closed_mode_does_not_know_is_named(home: Path) -> None:
+    (home / "config/honeybadger.toml").write_text("[ipc]\nclosed = true\n")
+    cli_text("sender", "add", "main", "ann", home=home)
+    for sender in ("ann", "bob", "operator", "assistant"):
+        (RawSender(home, sender=sender).make().requests / "1.json").touch()
+    told = [finding.message for finding in examine(home) if finding.check == "senders"]
+    assert told == ["closed mode serves 1 sender", "closed mode does not serve main/bob, which sent 1 request"]
+
+
 def test_a_folder_with_a_forbidden_group_name_is_named(home: Path) -> None:
     for name in (".git", "fine-1", "our team"):
         (home / "groups" / name).mkdir()
