@@ -24,7 +24,7 @@ from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.reader import read_changed_files, read_first, read_last
 from honeybadger_host.journal.schema import LAST_SEQ
 from honeybadger_host.memory.moments import moment_of
-from honeybadger_host.memory.peoples_files import group_of
+from honeybadger_host.memory.peoples_files import group_of, without_forgotten
 from honeybadger_host.memory.turn_log_store import watermark_file
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -98,7 +98,8 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
             problems.append(f"{what}: it would be lost; an edit is noticed in seconds")
         else:
             kind: WholeKind = "entry" if file.endswith(".json") else "text"
-            backs.append(Back(file, kind, held, wanted.text if wanted.is_there else None))
+            text = without_forgotten(group, file, wanted.text) if wanted.is_there else None
+            backs.append(Back(file, kind, held, text))
     if problems:
         raise _refused(problems)
     return [back for back in backs if (back.held or None) != (back.wanted or None)]

@@ -257,20 +257,27 @@ def _below(home: Path, folder: str) -> Iterator[str]:
 
 def tidied(group: str, file: str, held: bytes) -> Change | None:
     """Return the change that removes emptied lines and notes, or an emptied file; None if nothing was emptied."""
-    if FORGOTTEN.encode() not in held:
-        return None
-    name = file.removeprefix(f"groups/{group}/")
-    for kind, (folder, member) in _SAYS.items():
-        if file.startswith(folder.format(group)):
-            return FileRemoved(group, kind, file, held) if _says_nothing(held, member) else None
-    if group_of(file) != group or file.endswith(".json"):
-        return None
-    text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    text = without_forgotten(group, file, held)
     if text == held:
         return None
-    if name not in _ADDED_TO:
+    if text is None:
+        kind = next(kind for kind, (folder, _) in _SAYS.items() if file.startswith(folder.format(group)))
+        return FileRemoved(group, kind, file, held)
+    if file.removeprefix(f"groups/{group}/") not in _ADDED_TO:
         return FileWritten(group, "text", file, text, held)
     return revise(group, file, held, text, EDIT_UNDONE)
+
+
+def without_forgotten(group: str, file: str, held: bytes) -> bytes | None:
+    """Return the content of a file without emptied lines and notes; None if the whole file was emptied."""
+    if FORGOTTEN.encode() not in held:
+        return held
+    for folder, member in _SAYS.values():
+        if file.startswith(folder.format(group)):
+            return None if _says_nothing(held, member) else held
+    if group_of(file) != group or file.endswith(".json"):
+        return held
+    return without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _says_nothing(data: bytes, member: str) -> bool:

@@ -73,6 +73,23 @@ def test_a_rewind_restores_files_and_can_be_undone(host: HostProcess, stranger: 
     assert held(home) == last
 
 
+def test_a_rewind_brings_back_nothing_of_what_was_forgotten(host: HostProcess, stranger: RawSender) -> None:
+    home = host.home
+    stranger.do("n1", content="Ann has a dog")
+    stranger.do("n2", content="likes tea")
+    stranger.do("e1", "save_memory", content="the key is under the mat")
+    then = stranger.do("e2", "save_memory", content="has a cat")
+    for text in ("has a dog", "under the mat"):
+        assert run_cli("forget", "main", "--text", text, home=home).returncode == 0
+    left = held(home)
+    stranger.do("n3", content="likes cake")
+    stranger.do("d1", "delete_memory", id=then["id"])
+    settle(home)
+    rewound(home, 4)
+    assert held(home) == left
+    assert not any("[forgotten]" in text for text in left.values())
+
+
 def test_an_impossible_rewind_changes_nothing_and_says_why(host: HostProcess, stranger: RawSender) -> None:
     seq, _, _ = lived(host, stranger)
     home = host.home
