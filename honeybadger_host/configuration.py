@@ -7,7 +7,6 @@ This is the only module that reads the environment and the configuration file.
 from __future__ import annotations
 
 import os
-import re
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,6 @@ from honeybadger_host.settings import PREFIX, Section, Settings
 CONFIG_FILE: Final = "config/honeybadger.toml"
 # Settings that are tables of names which people choose.
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
-_TWICE: Final = re.compile(r"Cannot declare \((.+)\) twice \(at line (\d+)")
 # Variables with the prefix that are no settings: those of clients, the home folder, and keys of models.
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
@@ -203,27 +201,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
             ) from None
         return {}
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(_declared_twice(path, str(error)) or f"{path} is not TOML: {error}") from None
+        raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SettingsError(f"{path} cannot be read: {why}; make it a plain text file, or remove it") from None
-
-
-def _declared_twice(path: Path, error: str) -> str:
-    """Return an error that names the two lines that declare the same table; empty: it is another error."""
-    found = _TWICE.match(error)
-    if found is None:
-        return ""
-    table, second = ".".join(re.findall(r"'([^']+)'", found[1])), int(found[2])
-    declares = re.compile(rf"\s*(\[+\s*{re.escape(table)}\s*\]|{re.escape(table)}\s*\.)")
-    lines = path.read_text(encoding="utf-8").splitlines()[: second - 1]
-    first = next((number for number, line in enumerate(lines, 1) if declares.match(line)), None)
-    if first is None:
-        return ""
-    return (
-        f"{path}: line {second} declares [{table}], and line {first} has it already: {lines[first - 1].strip()!r}; put "
-        f"all settings of {table} into one table"
-    )
 
 
 def _unknown(name: str, where: str) -> SettingsError:

@@ -305,9 +305,7 @@ def test_any_table_can_be_added_to_the_rendered_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ("[memory]\n\n[ipc]\n[memory]\n", "line 4 declares [memory], and line 1 has it already: '[memory]'; put all"),
-        ("ipc.closed = true\n[ipc]\n", "line 2 declares [ipc], and line 1 has it already: 'ipc.closed = true'; put"),
-        ("[curation.groups]\n[ curation.groups ]\n", "line 2 declares [curation.groups], and line 1 has it already"),
+        ("[memory]\n\n[ipc]\n[memory]\n", "Cannot declare ('memory',) twice (at line 4"),
         ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
     ],
 )
