@@ -59,7 +59,7 @@ def sender_token(
         raise typer.BadParameter("name the group and the sender, as in: sender token main claude")
     if revoke:
         count = revoke_tokens(home, group, sender)
-        said = f"revoked {count_of(count, 'token')} of {group}/{sender}" if count else "it has no token"
+        said = f"revoked {count_of(count, 'token')} of {group}/{sender}" if count else f"{group}/{sender} has no token"
         tell({"group": group, "sender": sender, "revoked": count}, [said], as_json=as_json)
         return
     token = make_token(home, group, sender)

@@ -150,7 +150,7 @@ REFUSED: dict[str, list[Row]] = {
     ],
     "search_memory": [
         ({"query": "tea", "since": "2026-02-30"}, "invalid", "payload.since", "'2026-02-30' is not a time"),
-        (LATER | {"until": "2026-05-01"}, "invalid", "payload.until", "until 2026-05-01 is before since 2026-05-02"),
+        (LATER | {"until": "2026-05-01"}, "invalid", "payload.until", "is before payload.since 2026-05-02"),
     ],
     "archive_memory": [
         ({"id": "main#1"}, "invalid", "payload.id", ""),
