@@ -191,13 +191,13 @@ def test_a_raced_host_writes_nothing_of_foreign_files(
 NAIVE: Final = """
 import os
 from honeybadger_host.files.safe_files import Incoming, Signature
-from honeybadger_host.spool import inbox
+from honeybadger_host.spool import request
 def read(folder, name, most):
     file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
     data, status = os.read(file, most), os.fstat(file)
     os.close(file)
     return Incoming(data, len(data), 0, 1, Signature.of(status))
-inbox.read_incoming = read
+request.read_incoming = read
 """
 
 
