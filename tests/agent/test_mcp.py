@@ -137,6 +137,9 @@ async def test_the_groups_files_are_resources(asker: RawSender) -> None:
         for missing in ("summary", "memory"):
             with mcp_error(r"^not_found: the group has no (summary|MEMORY)\.md$"):
                 await resource(client, missing)
+        (group / "summary.md").write_bytes(b"\xff\xfe")  # first: later the last good version is served
+        with mcp_error(r"^summary\.md cannot be read: "):
+            await resource(client, "summary")
         (group / "summary.md").write_text("They met in May.\n")
         assert await resource(client, "summary") == "They met in May.\n"
         await client.call_tool("update_memory", {"content": "Ann moved to Graz"})
@@ -144,9 +147,6 @@ async def test_the_groups_files_are_resources(asker: RawSender) -> None:
         context = await resource(client, "context")
         assert context == SyncClient(asker.home, asker.group, "claude").get_context().system
         assert "Ann moved to Graz" in context
-        (group / "summary.md").write_bytes(b"\xff\xfe")
-        with mcp_error(r"^summary\.md cannot be read: "):
-            await resource(client, "summary")
         with mcp_error("there is no resource"):
             await resource(client, "../../etc/passwd")
 
