@@ -44,13 +44,13 @@ IRREGULAR: Final = {
 
 # Language -> its letters, for scripts other than Latin; its stemmer gets such words.
 _SCRIPTS: Final = (
-    ("russian", "\u0400-\u052f"),
-    ("arabic", "\u0600-\u06ff"),
-    ("greek", "\u0370-\u03ff\u1f00-\u1fff"),
-    ("hindi", "\u0900-\u097f"),
-    ("hebrew", "\u0590-\u05ff"),
-    ("armenian", "\u0530-\u058f"),
-    ("tamil", "\u0b80-\u0bff"),
+    ("russian", re.compile("[\u0400-\u052f]")),
+    ("arabic", re.compile("[\u0600-\u06ff]")),
+    ("greek", re.compile("[\u0370-\u03ff\u1f00-\u1fff]")),
+    ("hindi", re.compile("[\u0900-\u097f]")),
+    ("hebrew", re.compile("[\u0590-\u05ff]")),
+    ("armenian", re.compile("[\u0530-\u058f]")),
+    ("tamil", re.compile("[\u0b80-\u0bff]")),
 )
 
 # The term of a short text that ends with a question; a long one says something before it asks.
@@ -93,7 +93,7 @@ _STOPS_IN: Final = {word: [language for language, words in STOP.items() if word 
 
 def _other_script(word: str) -> str | None:
     """Return the language whose stemmer fits a word in another script than Latin."""
-    return next((language for language, letters in _SCRIPTS if re.match(f"[{letters}]", word)), None)
+    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
 
 
 _ASKED_IN_ANY: Final = STOP["english"].union(word for word in _ALL_STOPS if _other_script(word) is not None)
