@@ -115,10 +115,10 @@ _Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | Non
 
 
 def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
-    turns = asked.payload.turns
+    turns, texts = asked.payload.turns, deps.texts(asked)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     deps.speakers.check(asked, names)
-    said = [_said_with_data(deps.texts(asked), keyed, place) for place, keyed in enumerate(turns)]
+    said = [_said_with_data(texts.of_record(), keyed, place) for place, keyed in enumerate(turns)]
     load_to_append(deps, asked)
     return deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns}), said
 

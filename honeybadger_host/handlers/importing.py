@@ -75,16 +75,17 @@ def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _
 
 def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _Prepared, now: datetime) -> Outcome:
     """Import records. Forgotten texts do not come back."""
-    payload, taken = asked.payload, _Taken(prepared)
+    payload, texts, taken = asked.payload, deps.texts(asked), _Taken(prepared)
     if payload.turns:
-        _take_turns(deps, asked, payload.turns, taken, now)
+        _take_turns(deps, texts, payload.turns, taken, now)
     for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
-        _take_entry(deps, asked, entry, target, taken, now)
+        _take_entry(deps, texts.of_record(), entry, target, taken, now)
     result = {"added": taken.added, "known": taken.known, "refused": taken.refused}
     return Outcome(with_neutralised(result, taken.neutralised), tuple(taken.changes))
 
 
-def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn], taken: _Taken, now: datetime) -> None:
+def _take_turns(deps: Dependencies, texts: Texts, turns: Sequence[ImportedTurn], taken: _Taken, now: datetime) -> None:
+    asked = texts.asked
     before = number = deps.turn_logs.next_number(asked.group, asked.session) - 1
     last = deps.turn_logs.last_at(asked.group, asked.session)
     for said in turns:
@@ -92,7 +93,7 @@ def _take_turns(deps: Dependencies, asked: Asked, turns: Sequence[ImportedTurn],
             taken.check(said.content)
             if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
                 raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
-            turn = _turn(deps.texts(asked), said, number + 1, last, taken, now)
+            turn = _turn(texts.of_record(), said, number + 1, last, taken, now)
         except Refusal as refusal:
             taken.refused.append({"id": said.id, "why": refusal.message})
             continue
@@ -128,13 +129,13 @@ def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: date
 
 
 def _take_entry(
-    deps: Dependencies, asked: Asked, said: ImportedEntry, target: str, taken: _Taken, now: datetime
+    deps: Dependencies, texts: Texts, said: ImportedEntry, target: str, taken: _Taken, now: datetime
 ) -> None:
+    group = texts.asked.group
     try:
         taken.check(said.content)
-        texts = deps.texts(asked)
         entry = _entry(texts, said, target, now)
-        if target in taken.files or _is_there(deps, asked.group, entry):
+        if target in taken.files or _is_there(deps, group, entry):
             taken.known += 1
             return
     except Refusal as refusal:
@@ -143,7 +144,7 @@ def _take_entry(
     taken.files.add(target)
     taken.added += 1
     taken.neutralised.update(texts.changed)
-    taken.changes.append(FileWritten(asked.group, "entry", target, dump_entry(entry), None))
+    taken.changes.append(FileWritten(group, "entry", target, dump_entry(entry), None))
 
 
 def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:

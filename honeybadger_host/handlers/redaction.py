@@ -33,6 +33,10 @@ class Texts:
     mode: SecretsMode
     changed: Counter[str] = field(default_factory=Counter)
 
+    def of_record(self) -> Texts:
+        """Return the same for one record of the request, with counts of its own."""
+        return Texts(self.asked, self.mode)
+
     def text(self, member: str, text: str, *, heading: str = "") -> str:
         """Return a member's text, unchanged, or neutralised and without its credentials.
 
@@ -102,6 +106,8 @@ class Texts:
 
     def note(self, section: str, content: str) -> tuple[str, str]:
         """Return section and content of a note. Text below `Wi-Fi password` is a secret."""
+        if self.mode == "off":
+            return section, content
         whole = f"{section}: {content}"
         if not find_secrets(whole if whole.isascii() else neutralise(whole).text):  # nothing hides in ASCII
             return section, content
