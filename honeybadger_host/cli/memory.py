@@ -231,7 +231,8 @@ def _undo_one(folder: Path, seq: int, asked: list[int]) -> tuple[str, dict[str, 
     if len(asked) > 1:
         from honeybadger_host.handlers.undo import undone_with
 
-        together = [each for each in asked if each in {row.seq for row in undone_with(journal_of(folder), row)}]
+        undone = {one.seq for one in undone_with(journal_of(folder), row)}
+        together = [each for each in asked if each in undone]
     return path, {"seq": reply.seq, "group": row.group, **result}, together
 
 
