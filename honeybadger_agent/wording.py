@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
@@ -35,6 +36,15 @@ def in_words(seconds: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2]) or "0 seconds"
+
+
+def as_typed(message: str, names: Mapping[str, str]) -> str:
+    """Return a message about a request's members in the words of a command.
+
+    Args:
+        names: member of the request -> argument of the command.
+    """
+    return re.sub(r"\bpayload\.(\w+)", lambda found: names.get(found[1], found[1]), message)
 
 
 def sentence(text: str) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.arguments import parser
 from honeybadger_agent.cli.terminal import complain, open_closed_streams
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
-from honeybadger_agent.wording import in_words
+from honeybadger_agent.wording import as_typed, in_words
 
 
 def main() -> NoReturn:
@@ -45,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"{error}; see {known.prog} {options['command']} --help")
         return 2
     except RequestFailed as error:
-        message = str(error) if options["command"] == "call" else _in_options(str(error), names)
+        message = str(error) if options["command"] == "call" else as_typed(str(error), names)
         seconds = error.retry_after_seconds
         complain(f"{error.code}: {message}" + ("" if seconds is None else f" (again in {in_words(seconds)})"))
         return 1
@@ -67,15 +66,6 @@ def run(arguments: Sequence[str]) -> int:
         complain(str(error))
         return 1
     return done or 0
-
-
-def _in_options(message: str, names: Mapping[str, str]) -> str:
-    """Return a message about a request's members in the words of the command.
-
-    Args:
-        names: member of the request -> argument of the command.
-    """
-    return re.sub(r"\bpayload\.(\w+)", lambda found: names.get(found[1], found[1]), message)
 
 
 if __name__ == "__main__":

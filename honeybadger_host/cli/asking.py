@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from honeybadger_agent.wire import (
     Undo,
     parse_members,
 )
+from honeybadger_agent.wording import as_typed
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files.home import JOURNAL_FILE, groups_in
@@ -110,8 +110,5 @@ def reply_to(folder: Path, group: str, request: Request[Any], *, session: str = 
 
 def _as_typed(message: str) -> str:
     """Return a message about a request's members in the words of the command that is running."""
-    for word in sys.argv:
-        if word.startswith("--"):
-            option = word.partition("=")[0]
-            message = re.sub(rf"\bpayload\.{re.escape(option[2:].replace('-', '_'))}\b", option, message)
-    return message.replace("payload.", "")
+    options = [word.partition("=")[0] for word in sys.argv if word.startswith("--")]
+    return as_typed(message, {option[2:].replace("-", "_"): option for option in options})
