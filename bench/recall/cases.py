@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.language.analyzer import document_terms
 
 
@@ -82,18 +82,11 @@ def documents_of(turns: Sequence[Turn]) -> list[Document]:
     """
     found = []
     has_assistant = any(turn.author.casefold() in _ASSISTANTS for turn in turns)
+    sessions: dict[str, int] = {}
     for number, turn in enumerate(turns):
-        terms = document_terms(turn.text)
         name = turn.author.casefold()
-        found.append(
-            Document(
-                number=number,
-                kind="turn",
-                terms=terms,
-                session=turn.session,
-                author=turn.author,
-                role="assistant" if name in _ASSISTANTS else "user" if has_assistant or name in _USERS else "",
-                at=turn.at,
-            )
-        )
+        role = "assistant" if name in _ASSISTANTS else "user" if has_assistant or name in _USERS else ""
+        piece = Piece("", turn.text, None if math.isnan(turn.at) else turn.at, turn.author, role)
+        session = sessions.setdefault(turn.session, len(sessions) + 1)
+        found.append(Document(number, "turn", document_terms(turn.text), piece, session))
     return found

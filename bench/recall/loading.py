@@ -6,22 +6,19 @@ from collections.abc import Sequence
 
 from honeybadger_host.search.blocks import Blocks
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.documents import KINDS, Document
+from honeybadger_host.search.documents import COLUMNS, Document
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import tag_mark
 
-_INSERT = """INSERT INTO docs (number, source, terms, kind, key, author, role, at, category, tags, length, digest, name,
-    title, names, bytes, text) VALUES (?, ?, ?, ?, '', ?, ?, ?, ?, '', ?, '', '', '', '', 0, '')"""
+_INSERT = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"
 
 
 def load_documents(db: IndexFile, documents: Sequence[Document]) -> Corpus:
-    """Return a corpus of documents from an empty database; their numbers, and names of sessions, are above 0."""
+    """Return a corpus of documents from an empty database; their numbers, and those of files, are above 0."""
     with db.transaction() as connection:
-        texts = [[*each.terms, *map(tag_mark, each.tags)] for each in documents]
+        texts = [[*each.terms, *map(tag_mark, each.piece.tags)] for each in documents]
         for each, terms in zip(documents, db.packed(connection, texts), strict=True):
-            kind, at = KINDS.index(each.kind), None if each.at != each.at else each.at
-            row = (each.number, int(each.session or 0), terms, kind, each.author, each.role, at, each.category)
-            connection.execute(_INSERT, (*row, len(each.terms)))
+            connection.execute(_INSERT, each.row(terms))
     blocks = Blocks(db, [0])
     while blocks.pack():
         pass

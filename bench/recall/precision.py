@@ -12,7 +12,7 @@ from bench.recall.cases import Conversation, Question, Turn
 from bench.recall.measures import mean, measure
 from bench.recall.systems import System
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import entry_terms
@@ -153,7 +153,7 @@ def _corpus(beliefs: Sequence[Belief], *, with_names: bool = True) -> Corpus:
 
 def _documents(beliefs: Sequence[Belief], *, with_names: bool) -> list[Document]:
     return [
-        Document(number, "entry", terms)
+        Document(number, "entry", terms, Piece(belief.key, belief.content))
         for number, belief in enumerate(beliefs)
         for terms in [entry_terms(belief.content, names=belief.names if with_names else ())]
     ]

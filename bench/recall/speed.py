@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bench.recall.loading import load_documents
 from bench.recall.synthetic import vocabulary
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import document_terms
 from honeybadger_host.search.ranking import search
@@ -119,7 +119,7 @@ def _honeybadger(given: Texts) -> tuple[float, Find, Add]:
     corpus = load_documents(
         db,
         [
-            *(Document(place, "entry", terms) for place, terms in enumerate(entries, 1)),
+            *(Document(place, "entry", terms, Piece("", "")) for place, terms in enumerate(entries, 1)),
             *(_turn(size + place, terms) for place, terms in enumerate(turns, 1)),
         ],
     )
@@ -138,7 +138,7 @@ def _honeybadger(given: Texts) -> tuple[float, Find, Add]:
 def _turn(number: int, terms: list[str]) -> Document:
     author = ("Ada", "Bob")[number % 2]
     at = 1.7e9 + number * 600
-    return Document(number, "turn", terms, str(number // 40 + 1), author, "user", at)
+    return Document(number, "turn", terms, Piece("", "", at, author, "user"), number // 40 + 1)
 
 
 def _fts5(given: Texts) -> tuple[float, Find, Add]:

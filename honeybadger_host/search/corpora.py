@@ -86,13 +86,11 @@ class Corpora:
                 self._use(group)
             return ask(corpus)
 
-    def tell(self, group: str, delta: Callable[[], Delta]) -> None:
+    def tell(self, group: str, delta: Delta) -> None:
         """Queue a change of a group for the corpora that hold it."""
-        told: Delta | None = None
         for name, held in self._held.copy().items():
             if group in (name, GLOBAL_GROUP) and (held.corpus is not None or held.is_loading):
-                told = told or delta()
-                held.deltas.append(told)
+                held.deltas.append(delta)
 
     def apply_queued(self) -> None:
         """Apply queued changes in the background: one costs a search up to 30 ms."""

@@ -8,6 +8,7 @@ Sources: docs/decisions/017-recall.md.
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -200,18 +201,19 @@ class Corpus:
             self.remove([document.number])
             row = self.size
             self._later_row[document.number] = row
-            for term, count in Counter(chain(document.terms, map(tag_mark, document.tags))).items():
+            piece = document.piece
+            for term, count in Counter(chain(document.terms, map(tag_mark, piece.tags))).items():
                 self._later_postings.setdefault(term, array("I")).append(row << TF_BITS | min(count, TF_MASK))
-            session = _number_of(document.session, self.labels) if document.kind == "turn" else -1
+            session = _number_of(str(document.source), self.labels) if document.kind == "turn" else -1
             self._moved.add(session)
             self.numbers.append(document.number)
-            self.at.append(document.at)
+            self.at.append(math.nan if piece.at is None else piece.at)
             self.kinds.append(KINDS.index(document.kind))
             self.lengths.append(max(1, len(document.terms)))
             self.session_of.append(session)
-            self.author_of.append(_number_of(document.author, self.labels))
-            self.role_of.append(_number_of(document.role, self.labels))
-            self.category_of.append(_number_of(document.category, self.labels))
+            self.author_of.append(_number_of(piece.author, self.labels))
+            self.role_of.append(_number_of(piece.role, self.labels))
+            self.category_of.append(_number_of(piece.category, self.labels))
             self.is_alive.append(1)
         self._grown()
 

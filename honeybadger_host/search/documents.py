@@ -1,11 +1,14 @@
-"""The documents that ranking works on, and their kinds."""
+"""The documents of the index: pieces of files, each found separately, and their kinds. Pure."""
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import orjson
+
+from honeybadger_host.text.labels import folded
 
 Kind: TypeAlias = Literal["entry", "note", "history", "turn", "session"]
 KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
@@ -14,28 +17,83 @@ KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
 TWO_RARE_WORDS: Final = 1.3
 # Documents of a block of postings, which takes 50 ms to write; of fewer, a word is looked up in more blocks.
 BLOCK_DOCUMENTS: Final = 4096
+# The columns of `Document.row`.
+COLUMNS: Final = (
+    "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "
+    "bytes, marks, until, text"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Something that can be found.
+class Piece(NamedTuple):
+    """A part of a file that is found separately.
 
     Args:
-        number: its row in the index, unique in the group; turns of one session are numbered in order.
-        terms: from `document_terms` or `entry_terms`.
-        session: the name of a turn's session, unique in the group; ignored of others.
-        author: as shown; empty when unknown.
-        role: of a turn (`user`, `assistant`, ...); else empty.
-        at: seconds since the epoch, UTC; NaN when unknown.
-        category: of an entry; else empty.
+        key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).
+        at: seconds since the epoch, UTC; None when the file does not say.
+        names: other words it is found by: title, name, aliases.
+        name, title: of an entry.
+        marks: what else an entry knows of itself, as members to show; JSON, or empty.
+        until: until when an entry is valid, seconds since the epoch.
+    """
+
+    key: str
+    text: str
+    at: float | None = None
+    author: str = ""
+    role: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    name: str = ""
+    title: str = ""
+    marks: str = ""
+    until: float | None = None
+
+
+class Document(NamedTuple):
+    """A piece of a file as a document.
+
+    Args:
+        number: its id in the index; turns of one session are numbered in order.
+        terms: from `terms_of`.
+        source: id of its file.
+        digest: of all that the file says of it; empty for a turn, which never changes.
     """
 
     number: int
     kind: Kind
     terms: Sequence[str]
-    session: str = ""
-    author: str = ""
-    role: str = ""
-    at: float = math.nan
-    category: str = ""
-    tags: tuple[str, ...] = field(default=())
+    piece: Piece
+    source: int = 0
+    digest: bytes = b""
+
+    def row(self, terms: bytes) -> tuple[object, ...]:
+        """Return the values of `COLUMNS`, with the terms as ids."""
+        piece = self.piece
+        return (
+            self.number,
+            self.source,
+            terms,
+            KINDS.index(self.kind),
+            piece.key,
+            piece.author,
+            piece.role,
+            piece.at,
+            piece.category,
+            orjson.dumps(piece.tags).decode() if piece.tags else "",
+            len(self.terms),
+            known_by(folded(piece.text)) if self.kind == "entry" else None,
+            self.digest,
+            piece.name,
+            piece.title,
+            "\n".join(" ".join(name.split()) for name in piece.names),
+            len(piece.text.encode("utf-8", "surrogatepass")) if self.kind == "entry" else 0,
+            piece.marks,
+            piece.until,
+            piece.text,
+        )
+
+
+def known_by(normalised: str) -> int:
+    """Return the hash by which an entry with exactly this text is found; two texts share one once in 10^19."""
+    return int.from_bytes(hashlib.sha256(normalised.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)

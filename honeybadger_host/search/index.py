@@ -15,7 +15,6 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -273,7 +272,7 @@ class Index:
         if self._vectors is None or (embedded := self._vectors.embed()) is None:
             return False
         for group, some in embedded.items():
-            self._corpora.tell(group, partial(Delta, embedded=some))
+            self._corpora.tell(group, Delta(embedded=some))
         return True
 
     @property
@@ -396,7 +395,7 @@ class Index:
         self._unpacked[number] += len(changes.added) + len(changes.removed)
         added = [each for each in changes.added if not is_store(each.piece.category)]
         if added or changes.removed:
-            self._corpora.tell(group, lambda: Delta([each.document() for each in added], changes.removed))
+            self._corpora.tell(group, Delta(added, changes.removed))
         if self._vectors is not None:
             self._vectors.note((each.number for each in added), changes.removed)
         return left

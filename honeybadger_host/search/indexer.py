@@ -22,13 +22,11 @@ from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import MAX_ENTRY_FILE_BYTES
 from honeybadger_host.memory.turn_log import Mark, stored_turns
+from honeybadger_host.search.documents import COLUMNS, Document, Piece
 from honeybadger_host.search.index_db import IN_ONE_QUERY, IndexFile
 from honeybadger_host.search.language.analyzer import tag_mark
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import (
-    COLUMNS,
-    Added,
-    Piece,
     digest_of,
     end_of_part,
     last_note,
@@ -95,7 +93,7 @@ class Changes:
         grown: file of notes -> how far it was read.
     """
 
-    added: list[Added] = field(default_factory=list)
+    added: list[Document] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     sources: list[tuple[object, ...]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
@@ -329,9 +327,8 @@ class Reader:
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
-        document, terms = self.db.take_number("docs", self.group), terms_of(source.kind, piece)
-        added = Added(document, number, source.kind, piece, digest, terms)
-        changes.added.append(added)
+        document = self.db.take_number("docs", self.group)
+        changes.added.append(Document(document, source.kind, terms_of(source.kind, piece), piece, number, digest))
         return document
 
     def _note(
@@ -458,7 +455,7 @@ class IndexWriter:
                 more = len(changes.added) - db.executemany("DELETE FROM docs WHERE number = ?", removed_rows).rowcount
                 db.execute("UPDATE groups SET documents = documents + ? WHERE number = ?", (more, group))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
-                db.executemany(_INSERT, map(Added.row, changes.added, packed))
+                db.executemany(_INSERT, map(Document.row, changes.added, packed))
                 entries = (
                     (each.piece.text, each.number) for each in changes.added if each.kind == "entry" and each.terms
                 )

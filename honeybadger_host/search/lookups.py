@@ -14,10 +14,10 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.search.documents import KINDS, Kind
+from honeybadger_host.search.documents import KINDS, Kind, known_by
 from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
-from honeybadger_host.search.pieces import as_found, known_by
+from honeybadger_host.search.pieces import as_found
 from honeybadger_host.search.sources import source_of
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.time_stamps import parse_time

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import orjson
 
@@ -22,11 +22,10 @@ from honeybadger_host.memory.entries.entry import marks_of, parse_entry
 from honeybadger_host.memory.markdown.notes import PREFACE, SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import Mark, parse_mark, parse_turn
-from honeybadger_host.search.documents import KINDS, Document, Kind
+from honeybadger_host.search.documents import Kind, Piece
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.sources import Source, Unsearchable
 from honeybadger_host.text.json_values import BOM
-from honeybadger_host.text.labels import folded
 from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.text.turn import Turn
 
@@ -34,94 +33,6 @@ from honeybadger_host.text.turn import Turn
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
 # Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date.
 _ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
-# The columns of `Added.row`.
-COLUMNS: Final = (
-    "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "
-    "bytes, marks, until, text"
-)
-
-
-class Piece(NamedTuple):
-    """A part of a file that is found separately.
-
-    Args:
-        key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).
-        at: seconds since the epoch, UTC; None when the file does not say.
-        names: other words it is found by: title, name, aliases.
-        name, title: of an entry.
-        marks: what else an entry knows of itself, as members to show; JSON, or empty.
-        until: until when an entry is valid, seconds since the epoch.
-    """
-
-    key: str
-    text: str
-    at: float | None = None
-    author: str = ""
-    role: str = ""
-    category: str = ""
-    tags: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    name: str = ""
-    title: str = ""
-    marks: str = ""
-    until: float | None = None
-
-
-class Added(NamedTuple):
-    """A piece of a file as a new document.
-
-    Args:
-        number, source: ids of the document and of its file.
-        digest: of all that the file says of it; empty for a turn, which never changes.
-    """
-
-    number: int
-    source: int
-    kind: Kind
-    piece: Piece
-    digest: bytes
-    terms: Sequence[str]
-
-    def row(self, terms: bytes) -> tuple[object, ...]:
-        """Return the values of `COLUMNS`, with the terms as ids."""
-        piece = self.piece
-        return (
-            self.number,
-            self.source,
-            terms,
-            KINDS.index(self.kind),
-            piece.key,
-            piece.author,
-            piece.role,
-            piece.at,
-            piece.category,
-            orjson.dumps(piece.tags).decode() if piece.tags else "",
-            len(self.terms),
-            known_by(folded(piece.text)) if self.kind == "entry" else None,
-            self.digest,
-            piece.name,
-            piece.title,
-            "\n".join(" ".join(name.split()) for name in piece.names),
-            len(piece.text.encode("utf-8", "surrogatepass")) if self.kind == "entry" else 0,
-            piece.marks,
-            piece.until,
-            piece.text,
-        )
-
-    def document(self) -> Document:
-        """Return the document that ranking works on."""
-        piece = self.piece
-        return Document(
-            number=self.number,
-            kind=self.kind,
-            terms=self.terms,
-            session=str(self.source),
-            author=piece.author,
-            role=piece.role,
-            at=float("nan") if piece.at is None else piece.at,
-            category=piece.category,
-            tags=piece.tags,
-        )
 
 
 def pieces_of(source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] | None = None) -> list[Piece]:
@@ -289,11 +200,6 @@ def terms_of(kind: Kind, piece: Piece) -> list[str]:
     if kind == "entry":
         return entry_terms(piece.text, piece.category, (*piece.names, *piece.tags))
     return document_terms("\n".join((*piece.names, piece.text)))
-
-
-def known_by(normalised: str) -> int:
-    """Return the hash by which an entry with exactly this text is found; two texts share one once in 10^19."""
-    return int.from_bytes(hashlib.sha256(normalised.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
 
 
 def digest_of(piece: Piece) -> bytes:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from honeybadger_host.memory.working_memory import WorkingEntry
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.language.analyzer import analyse_query, entry_terms
 from honeybadger_host.text.neutralise import one_line
 
@@ -43,8 +43,8 @@ def find(
 def _document(number: int, entry: WorkingEntry) -> Document:
     category = entry.category or ""
     terms = entry_terms(entry.data, category, (entry.key, *entry.tags))
-    at = entry.stored_at.timestamp()
-    return Document(number, "entry", terms, at=at, category=category, tags=entry.tags)
+    piece = Piece(entry.key, entry.data, entry.stored_at.timestamp(), category=category, tags=entry.tags)
+    return Document(number, "entry", terms, piece)
 
 
 def preview(entry: WorkingEntry, query: str) -> str:

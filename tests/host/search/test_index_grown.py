@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.search import indexer
-from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.documents import Kind, Piece
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.pieces import Piece, terms_of
+from honeybadger_host.search.pieces import terms_of
 from tests.host.search.indexed import done
 
 FILE = "groups/main/MEMORY.md"

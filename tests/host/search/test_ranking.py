@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms
 from honeybadger_host.search.ranking import EVERY, Filters, objection, search
 
@@ -18,16 +18,13 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def turn(number: int, text: str, author: str = "ada", when: str = "2026-06-01", **more: str) -> Document:
-    terms = document_terms(text)
-    role = more.get("role", "user")
-    session = more.get("session", "s")
-    return Document(number, "turn", terms, session, author, role, at(when))
+def turn(number: int, text: str, author: str = "ada", when: str = "2026-06-01", role: str = "user") -> Document:
+    return Document(number, "turn", document_terms(text), Piece("", text, at(when), author, role))
 
 
 def entry(number: int, text: str, category: str = "", tags: tuple[str, ...] = (), when: str = "2026-06-01") -> Document:
-    terms = entry_terms(text, category, tags)
-    return Document(number, "entry", terms, at=at(when), category=category, tags=tags)
+    piece = Piece("", text, at(when), category=category, tags=tags)
+    return Document(number, "entry", entry_terms(text, category, tags), piece)
 
 
 def found(corpus: Corpus, question: str, filters: Filters = EVERY) -> list[int]:

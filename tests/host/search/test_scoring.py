@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bench.recall.loading import load_documents
 from honeybadger_host.search.asked import WEIGHTS
 from honeybadger_host.search.corpus import AROUND_TURNS, SITTING_SECONDS, Corpus
-from honeybadger_host.search.documents import KINDS, Document, Kind
+from honeybadger_host.search.documents import KINDS, Document, Kind, Piece
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
@@ -38,7 +38,7 @@ def around(turns: Sequence[Document], place: int) -> list[Document]:
     for step in (-1, 1):
         other = place + step
         while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS:
-            if abs(turns[other].at - turns[other - step].at) > SITTING_SECONDS:
+            if abs((turns[other].piece.at or math.nan) - (turns[other - step].piece.at or math.nan)) > SITTING_SECONDS:
                 break
             near.append(turns[other])
             other += step
@@ -56,10 +56,10 @@ def idf(total: int, having: int) -> float:
 def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) -> dict[int, float]:
     """Return the score of every document of these kinds above zero, one by one; dates are left to another test."""
     count = len(documents)
-    sessions: dict[str, list[Document]] = {}
+    sessions: dict[int, list[Document]] = {}
     for each in sorted(documents, key=lambda document: document.number):
         if each.kind == "turn":
-            sessions.setdefault(each.session, []).append(each)
+            sessions.setdefault(each.source, []).append(each)
     near = {turn.number: around(turns, place) for turns in sessions.values() for place, turn in enumerate(turns)}
     around_average = sum(sum(len(turn.terms) for turn in turns) for turns in near.values()) / max(1, len(near))
     session_average = sum(len(turn.terms) for turns in sessions.values() for turn in turns) / max(1, len(sessions))
@@ -69,7 +69,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
         for kind in ("turn", "entry")
     }
     vocabulary = {term for each in documents for term in each.terms}
-    speakers = {each.author for each in documents if each.kind == "turn"}
+    speakers = {each.piece.author for each in documents if each.kind == "turn"}
     named = {author for author in speakers if author in query.words}
     terms = [
         term if (vocabulary | common_terms(query.language)) & set(term.forms) else guess(term, vocabulary.intersection)
@@ -87,7 +87,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
             if document.kind == "turn" and is_name:
                 return 0
             if are_all_names:
-                speaks = document.kind == "turn" and document.author in named
+                speaks = document.kind == "turn" and document.piece.author in named
                 return int(speaks or bool(forms.intersection(document.terms)))
             return sum(min(63, list(document.terms).count(form)) for form in forms)
 
@@ -101,7 +101,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
                 length = sum(len(turn.terms) for turn in neighbours)
                 said = sum(tf(turn) for turn in neighbours)
                 stretch = rare * bm25(said, length, around_average)
-                turns = sessions[each.session]
+                turns = sessions[each.source]
                 words = sum(len(turn.terms) for turn in turns)
                 session = idf(len(sessions), having) * bm25(sum(map(tf, turns)), words, session_average)
             else:
@@ -113,7 +113,7 @@ def plain(documents: Sequence[Document], query: Query, kinds: Collection[Kind]) 
     for each in wanted:
         bonus = 0.0
         is_turn = each.kind == "turn"
-        is_meant = each.author in named or (query.is_first_person and each.role == "user")
+        is_meant = each.piece.author in named or (query.is_first_person and each.piece.role == "user")
         if is_turn and is_meant:
             bonus += WEIGHTS["author"]
         if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
@@ -130,17 +130,13 @@ def groups(draw: st.DrawFn) -> list[Document]:
     for number in range(1, draw(st.integers(2, 31))):
         terms = document_terms(" ".join(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=25))))
         kind = draw(st.sampled_from(["turn", "turn", "turn", "entry"]))
-        documents.append(
-            Document(
-                number=number,
-                kind="turn" if kind == "turn" else "entry",
-                terms=terms,
-                session=draw(st.sampled_from("12")) if kind == "turn" else "",
-                author=draw(st.sampled_from(["ada", "bob"])) if kind == "turn" else "",
-                role=draw(st.sampled_from(["user", "assistant"])) if kind == "turn" else "",
-                at=float(number // 3) * 4000 if number % 2 else math.nan,
+        piece, session = Piece("", "", float(1 + number // 3) * 4000 if number % 2 else None), 0
+        if kind == "turn":
+            piece = piece._replace(
+                author=draw(st.sampled_from(["ada", "bob"])), role=draw(st.sampled_from(["user", "assistant"]))
             )
-        )
+            session = draw(st.sampled_from([1, 2]))
+        documents.append(Document(number, "turn" if kind == "turn" else "entry", terms, piece, session))
     return documents
 
 

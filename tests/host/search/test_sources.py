@@ -9,8 +9,9 @@ import pytest
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search.documents import Piece
 from honeybadger_host.search.notes import NOTE_ID, notes_of
-from honeybadger_host.search.pieces import Piece, pieces_of, turns_of
+from honeybadger_host.search.pieces import pieces_of, turns_of
 from honeybadger_host.search.sources import Source, Unsearchable, groups_of, read_source, source_of, sources
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.turn import Turn

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.documents import Document
+from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.embeddings import UNRELATED_COUNT, Vectors, standing_out
 from honeybadger_host.search.language.analyzer import document_terms
 from honeybadger_host.search.ranking import EVERY, Filters, Hit, search
@@ -19,8 +19,7 @@ UNRELATED = (0.05, 0.1)
 
 
 def entry(number: int, text: str, category: str = "") -> Document:
-    terms = document_terms(text)
-    return Document(number, "entry", terms, category=category)
+    return Document(number, "entry", document_terms(text), Piece("", text, category=category))
 
 
 def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
