@@ -2,6 +2,6 @@
 
 May import: search, memory, journal, files, text, errors, settings.
 
-Reading order: `text` (parts in a budget), `parts`; `recollections`, `subject`, `recall`; `maker` (puts them together)
-and `earlier` (contexts of earlier moments).
+Reading order: `text` (parts in a budget), `parts`; `recollections`, `subject`, `recall`; `maker`, which puts
+them together.
 """
