@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,7 @@ from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.redaction import with_neutralised
+from honeybadger_host.handlers.redaction import Texts, with_neutralised
 from honeybadger_host.journal.changes import Added, WholeFiles
 from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.notes import NOBODY, PINNED, with_pin
@@ -30,25 +29,24 @@ def update_memory(deps: Dependencies, asked: Asked[UpdateMemory], now: datetime)
     section, content = texts.note(section, asked.payload.content)
     if asked.payload.pinned and not is_blank(neutralise(content).text):
         content = with_pin(content, pinned=True)
-    note = _rendered(asked, content, section, now)
-    return Outcome(_saved(note, texts.changed), (Added.of("note", asked.group, note.data),))
+    note = _rendered(texts, content, section, now)
+    result = with_neutralised({"file": MEMORY, "section": note.section}, texts.changed)
+    return Outcome(result, (Added.of("note", asked.group, note.data),))
 
 
-def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:
+def _rendered(texts: Texts, content: str, section: str, now: datetime) -> RenderedNote:
     """Return a note as it is written, signed by the sender. Raises Refusal if nothing of it is visible."""
+    asked = texts.asked
     try:
-        return render_note(content, section, asked.sender, now)
+        note = render_note(content, section, asked.sender, now)
     except ValueError:
         field = "payload.content" if is_blank(neutralise(asked.payload.content).text) else "payload.section"
         log.warning("note.refused", group=asked.group, sender=asked.sender, id=asked.request_id, field=field)
         raise Refusal(
             "invalid", f"{field} is blank: nothing visible is left of it; nothing was saved", field=field
         ) from None
-
-
-def _saved(note: RenderedNote, screened: Mapping[str, int]) -> dict[str, Any]:
-    """Return the result for a note that was written."""
-    return with_neutralised({"file": MEMORY, "section": note.section}, Counter(note.changed) + Counter(screened))
+    texts.changed.update(note.changed)
+    return note
 
 
 def prepare_edit_note(deps: Dependencies, asked: Asked[EditNote]) -> tuple[bytes, NotePlace]:
@@ -67,8 +65,8 @@ def edit_note(deps: Dependencies, asked: Asked[EditNote], found: tuple[bytes, No
     if payload.content is not None:
         texts = deps.texts(asked)
         section, content = texts.note(place.section, payload.content)
-        note = _rendered(asked, content, section, now)
-        data, result = note.data, _saved(note, texts.changed)
+        data = _rendered(texts, content, section, now).data
+        result = with_neutralised(result, texts.changed)
     if payload.pinned is not None:
         data = with_pin(data.decode(), pinned=payload.pinned).encode()
     ((id_, after),) = notes_of(asked.group, data).items()

@@ -71,8 +71,17 @@ def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: No
     document = documents.view(asked.group, asked.session).document
     check_version("the document", payload.expected_version, version_of(document))
     updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
-    result = with_neutralised(_state(asked, updated), texts.changed)
-    return Outcome(result, (documents.write(asked.group, asked.session, updated),))
+    result = {
+        "session": asked.session,
+        "file": session_file(asked.group, asked.session),
+        "version": version_of(updated),
+        "turns": updated.turns,
+        "entries": len(updated.recent_history),
+        "tokens": updated.tokens,
+        "facts": len(updated.facts),
+        "tasks": len(updated.active_tasks),
+    }
+    return Outcome(with_neutralised(result, texts.changed), (documents.write(asked.group, asked.session, updated),))
 
 
 def delete_session(deps: Dependencies, asked: Asked[DeleteSession], prepared: None, now: datetime) -> Outcome:
@@ -121,19 +130,6 @@ def _row(documents: Sessions, group: str, session: str, changed: float) -> dict[
     }
 
 
-def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
-    return {
-        "session": asked.session,
-        "file": session_file(asked.group, asked.session),
-        "version": version_of(document),
-        "turns": document.turns,
-        "entries": len(document.recent_history),
-        "tokens": document.tokens,
-        "facts": len(document.facts),
-        "tasks": len(document.active_tasks),
-    }
-
-
 # -------------------------------------------------------------------------------------------------------------- update
 
 
@@ -144,7 +140,7 @@ def _updated(
     seconds = int(now.timestamp())
     changed: dict[str, object] = {}
     if payload.system_state is not None:
-        patch = _object(texts, "payload.system_state", payload.system_state)
+        patch = texts.tree("payload.system_state", payload.system_state)
         changed["system_state"] = state = _merged(document.system_state, patch)
         check_size("payload.system_state", len(orjson.dumps(state)), MAX_JSON_BYTES, "bytes")
     if payload.add_facts or payload.remove_facts:
@@ -158,17 +154,11 @@ def _updated(
     if (update := payload.last_known_environment) is not None:
         changed["last_known_environment"] = _environment(document.last_known_environment, update, texts, seconds)
     if payload.tool_calls:
-        tools = [texts.line(f"payload.tool_calls.{at}.tool", item.tool) for at, item in enumerate(payload.tool_calls)]
-        calls = [(tool, item.calls) for tool, item in zip(tools, payload.tool_calls, strict=True) if item.calls]
+        named = [(f"payload.tool_calls.{at}.tool", item) for at, item in enumerate(payload.tool_calls)]
+        calls = [(texts.line(member, item.tool), item.calls) for member, item in named if item.calls]
         failures = sum(item.failures for item in payload.tool_calls)
         changed["tool_stats"] = document.tool_stats.counted(calls, failures)
     return document.model_copy(update=changed)
-
-
-def _object(texts: Texts, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    clean: dict[str, Any] = texts.tree(member, value)
-    check_size(member, len(orjson.dumps(clean)), MAX_JSON_BYTES, "bytes")
-    return clean
 
 
 def _merged(state: Json, patch: Json) -> dict[str, object]:
@@ -236,7 +226,8 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: Texts, no
     if update.workspace is not None:
         changed["workspace"] = one_line(texts.lines(f"{member}.workspace", update.workspace)).text
     if update.system_snapshot is not None:
-        changed["system_snapshot"] = _object(texts, f"{member}.system_snapshot", update.system_snapshot)
+        changed["system_snapshot"] = snapshot = texts.tree(f"{member}.system_snapshot", update.system_snapshot)
+        check_size(f"{member}.system_snapshot", len(orjson.dumps(snapshot)), MAX_JSON_BYTES, "bytes")
     return known.model_copy(update=changed)
 
 

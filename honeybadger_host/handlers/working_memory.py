@@ -13,7 +13,6 @@ from honeybadger_agent.wire import (
     SaveToWorkingMemory,
     SearchWorkingMemory,
 )
-from honeybadger_agent.wording import meant
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import check_size, not_blank, with_neutralised
@@ -26,7 +25,6 @@ from honeybadger_host.memory.working_memory import (
     span_text,
     working_file,
 )
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
@@ -51,33 +49,39 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, 
     key = texts.name("payload.key", payload.key)
     data = texts.said("payload.data", payload.data, heading=key)
     check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
+    file = working_file(asked.group, asked.session, key)
+    entries = deps.working_memory.view(asked.group, asked.session).items()
+    lives = {name: entry.remaining(now) for name, entry in entries if not entry.is_expired(now)}
+    if file not in lives and len(lives) >= MAX_ENTRIES:
+        raise Refusal(
+            "too_large",
+            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {MAX_ENTRIES}: "
+            f"save under a key it has (list_working_memory), which replaces that entry, or "
+            f"wait: the next one expires in {span_text(min(lives.values()))}; nothing was saved",
+            field="payload.key",
+        )
+    minutes = DEFAULT_TTL_MINUTES if payload.ttl_minutes is None else payload.ttl_minutes
     entry = WorkingEntry(
         key=key,
         session=asked.session,
         category=None if payload.category is None else texts.line("payload.category", payload.category),
         tags=each_once(texts.line("payload.tags", tag) for tag in payload.tags or ()),
         stored_at=now,
-        expires_at=now + _ttl(payload),
+        expires_at=now + timedelta(minutes=minutes),
         by=asked.sender,
         request=asked.request_id,
         data=data,
     )
-    file = working_file(asked.group, asked.session, key)
-    is_new = _see_room(deps.working_memory, asked, file, now)
     change = FileWritten(asked.group, "working", file, dump_working(entry), deps.whole_files.view(file))
-    result = {"key": key, "expires_at": time_stamp(entry.expires_at, "milliseconds"), "replaced": not is_new}
+    result = {"key": key, "expires_at": time_stamp(entry.expires_at, "milliseconds"), "replaced": file in lives}
     return Outcome(with_neutralised(result, texts.changed), (change,))
 
 
 def get(deps: Dependencies, asked: Asked[GetFromWorkingMemory], now: datetime) -> Mapping[str, Any]:
-    key = asked.payload.key
-    entry = deps.working_memory.read(asked.group, asked.session, key)
+    entry = deps.working_memory.read(asked.group, asked.session, asked.payload.key)
     if entry is None or entry.is_expired(now):
-        entries, _ = deps.working_memory.look(asked.group, asked.session)
-        near = meant(key, (one.key for one in live(entries, now)))
-        hint = f"did you mean {near!r}?" if near else "list_working_memory shows what is there"
-        why = f"the working memory of session {asked.session} has no such key, or it has expired; {hint}"
-        raise Refusal("not_found", why, field="payload.key")
+        why = f"the working memory of session {asked.session} has no such key, or it has expired"
+        raise Refusal("not_found", f"{why}; list_working_memory shows what is there", field="payload.key")
     return {**_label(entry), "stored_at": time_stamp(entry.stored_at, "milliseconds"), "data": entry.data}
 
 
@@ -97,29 +101,6 @@ def list_entries(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str
     entries, skipped = deps.working_memory.look(asked.group, asked.session)
     labels = [_label(entry) for entry in live(entries, now)]
     return {"entries": labels, "max_entries": MAX_ENTRIES, "skipped": skipped}
-
-
-def _ttl(payload: SaveToWorkingMemory) -> timedelta:
-    minutes = DEFAULT_TTL_MINUTES if payload.ttl_minutes is None else payload.ttl_minutes
-    return timedelta(milliseconds=max(1, int(minutes * 60_000)))
-
-
-def _see_room(working_memory: WorkingMemoryStore, asked: Asked, file: str, now: datetime) -> bool:
-    """Return whether a key is new to its session. Raises Refusal if there is no room for another one."""
-    entries = working_memory.view(asked.group, asked.session).items()
-    lives = {name: entry for name, entry in entries if not entry.is_expired(now)}
-    if file in lives:
-        return False
-    if len(lives) >= MAX_ENTRIES:
-        first = min(entry.remaining(now) for entry in lives.values())
-        raise Refusal(
-            "too_large",
-            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {MAX_ENTRIES}: "
-            f"save under a key it has (list_working_memory), which replaces that entry, or "
-            f"wait: the next one expires in {span_text(first)}; nothing was saved",
-            field="payload.key",
-        )
-    return True
 
 
 def _label(entry: WorkingEntry) -> dict[str, Any]:

@@ -29,12 +29,11 @@ MAX_BEGINNING: Final = 160  # characters of a text in a list: about two lines of
 
 
 def list_memory_categories(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
-    """Return the categories with entries, and those above them."""
-    counts = deps.entry_files.categories(asked.group)
-    rows = _folders([(category, count, 0) for category, count in counts.items()])
-    for row in rows:
-        del row["bytes"]
-    return {"categories": rows, "total": sum(counts.values())}
+    """Return the categories with entries, as they are indexed, and those above them."""
+    deps.index.bring_up(asked.group)
+    sizes = deps.index.lookups.sizes(asked.group)
+    rows = [{name: row[name] for name in ("category", "entries", "total")} for row in _folders(sizes)]
+    return {"categories": rows, "total": sum(count for _, count, _ in sizes)}
 
 
 def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now: datetime) -> Mapping[str, Any]:

@@ -1,24 +1,23 @@
-"""The folders of long-term entries: find an entry, spell a category, count entries.
+"""The folders of long-term entries: find an entry, spell a category.
 
 Folders are listed on demand, so changes by people need no event. Links are not followed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from honeybadger_agent.wire import CATEGORY, ENTRY_ID
+from honeybadger_agent.wire import CATEGORY
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.group_folders import Listings
 from honeybadger_host.files.safe_files import kind_of
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.log import log
-from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, place_of
+from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 
 
 class EntryFiles:
@@ -70,18 +69,6 @@ class EntryFiles:
         there = (folder.removeprefix(root) for folder in self.folders(group))
         known = next((category for category in there if category.lower() == wanted.lower()), wanted)
         return self._spelled.get((group, wanted.lower()), wanted) if known == wanted else known
-
-    def categories(self, group: str) -> dict[str, int]:
-        """Return category -> number of entry files directly in it, sorted; without empty categories."""
-        counts: dict[str, int] = {}
-        for folder in self.folders(group):
-            with contextlib.suppress(OSError):
-                names = os.listdir(self.home / folder)
-                count = sum(name.endswith(".json") and ENTRY_ID.fullmatch(name[:-5]) is not None for name in names)
-                if count:
-                    category = place_of(f"{folder}/x.json")[1]
-                    counts[category] = counts.get(category, 0) + count
-        return dict(sorted(counts.items(), key=lambda item: item[0].split("/")))
 
     def folders(self, group: str) -> list[str]:
         """Return the folders of a group's entries, below the home. Only folders that changed are listed again."""
