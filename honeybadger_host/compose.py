@@ -224,7 +224,7 @@ def _put_together(
         memory=memory,
         group_folders=group_folders,
         changed_files=changed_files,
-        edited_entries=EditedEntries(memory.places, pipeline.change),
+        edited_entries=EditedEntries(memory, pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,

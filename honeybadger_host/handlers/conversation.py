@@ -24,7 +24,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import Texts, not_blank, with_neutralised
-from honeybadger_host.handlers.speakers import speaker_of
+from honeybadger_host.handlers.speakers import check_names, speaker_of
 from honeybadger_host.journal.changes import TurnAdded
 from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.budget import format_history
@@ -94,7 +94,7 @@ def said_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member
 
 
 def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
-    deps.speakers.check(asked, {"payload.sender": (asked.payload.sender, asked.payload.role)})
+    check_names(deps, asked, {"payload.sender": (asked.payload.sender, asked.payload.role)})
     load_to_append(deps, asked)
 
 
@@ -117,7 +117,7 @@ _Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | Non
 def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
     turns, texts = asked.payload.turns, deps.texts(asked)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
-    deps.speakers.check(asked, names)
+    check_names(deps, asked, names)
     said = [_said_with_data(texts.of_record(), keyed, place) for place, keyed in enumerate(turns)]
     load_to_append(deps, asked)
     return deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns}), said

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.handler_kinds import Asked
-from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.redaction import Texts
-from honeybadger_host.handlers.speakers import Speakers
 from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -59,11 +57,3 @@ class Dependencies:
         texts = Texts(asked, self.settings.security.secrets)
         texts.path("session", asked.session)
         return texts
-
-    @cached_property
-    def speakers(self) -> Speakers:
-        return Speakers(self.home, self.agents)
-
-    @cached_property
-    def places(self) -> EntryPlaces:
-        return EntryPlaces(self.entry_files, self.whole_files, self.index.lookups)

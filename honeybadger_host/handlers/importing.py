@@ -14,6 +14,7 @@ from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, ti
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Texts, with_neutralised
+from honeybadger_host.handlers.speakers import taken_names
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
@@ -69,7 +70,7 @@ def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _
             deps.whole_files.load(file)
         targets.append(target)
     said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
-    names = deps.speakers.taken(asked.group, "", said)
+    names = taken_names(deps, asked.group, "", said)
     return _Prepared(targets, read_tombstones(deps.journal.path, asked.group), names)
 
 

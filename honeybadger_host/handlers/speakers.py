@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
 from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
 from honeybadger_agent.wire import Refusal, Role
-from honeybadger_host.agents import Agents
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import Asked
+from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.text.neutralise import is_blank, one_line
 
@@ -80,43 +79,35 @@ def senders_of(home: Path, group: str) -> list[str]:
         raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Speakers:
-    """The names of a group and their owners."""
+def check_names(deps: Dependencies, asked: Asked, said: Mapping[str, tuple[str | None, str]]) -> None:
+    """Raise Refusal (`forbidden`) if a name is somebody else's or looks like it. Reads the group's senders.
 
-    home: Path
-    agents: Agents
+    Args:
+        said: place in the request -> the shown name or None, and the role of its turn.
+    """
+    names = {member: name for member, (name, role) in said.items() if name not in (None, asked.sender, role)}
+    taken = taken_names(deps, asked.group, asked.sender, names.values())
+    for member, name in names.items():
+        if name in taken:
+            whose = f"{member} {name!r} {taken[name]}"
+            raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
 
-    def check(self, asked: Asked, said: Mapping[str, tuple[str | None, str]]) -> None:
-        """Raise Refusal (`forbidden`) if a name is somebody else's or looks like it. Reads the group's senders.
 
-        Args:
-            said: place in the request -> the shown name or None, and the role of its turn.
-        """
-        names = {member: name for member, (name, role) in said.items() if name not in (None, asked.sender, role)}
-        taken = self.taken(asked.group, asked.sender, names.values())
-        for member, name in names.items():
-            if name in taken:
-                whose = f"{member} {name!r} {taken[name]}"
-                raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
+def taken_names(deps: Dependencies, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
+    """Return name -> its owner, for the names that belong to somebody else. Reads the group's senders.
 
-    def taken(self, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:
-        """Return name -> its owner, for the names that belong to somebody else. Reads the group's senders.
-
-        Args:
-            own: the folder of the sender who appends the turns.
-        """
-        wanted = {name: looks_of(name) for name in names if name is not None and name != own}
-        if not wanted:
-            return {}
-        whose = {looks_of(name): f"is a name of the host, {name}" for name in (*SYSTEM_SENDERS, OPERATOR)}
-        whose |= {looks_of(role): f"is the name of turns with the role {role}" for role in _ROLES}
-        for agent in self.agents.current.values():
-            if agent.id != own:
-                whose |= {
-                    looks_of(name): f"is the name of the agent {agent.id}" for name in (agent.id, agent.display_name)
-                }
-        for sender in senders_of(self.home, group):
-            if sender != own:
-                whose[looks_of(sender)] = f"is the name of the sender {sender}"
-        return {name: whose[looks] for name, looks in wanted.items() if looks in whose}
+    Args:
+        own: the folder of the sender who appends the turns.
+    """
+    wanted = {name: looks_of(name) for name in names if name is not None and name != own}
+    if not wanted:
+        return {}
+    whose = {looks_of(name): f"is a name of the host, {name}" for name in (*SYSTEM_SENDERS, OPERATOR)}
+    whose |= {looks_of(role): f"is the name of turns with the role {role}" for role in _ROLES}
+    for agent in deps.agents.current.values():
+        if agent.id != own:
+            whose |= {looks_of(name): f"is the name of the agent {agent.id}" for name in (agent.id, agent.display_name)}
+    for sender in senders_of(deps.home, group):
+        if sender != own:
+            whose[looks_of(sender)] = f"is the name of the sender {sender}"
+    return {name: whose[looks] for name, looks in wanted.items() if looks in whose}

@@ -20,7 +20,6 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.handlers.redaction import Texts, check_size
 from honeybadger_host.memory.entries.entry import Entry, marks_of, show_time, version_of
-from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.labels import each_once
 
@@ -46,31 +45,25 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
         "reinforced": entry.reinforced,
         "pinned": False,
         **marks_of(entry),
-        "file": _shown_file(file),
+        "file": file if file.startswith(f"groups/{GLOBAL_GROUP}/") else file.split("/", 2)[2],
         "version": version_of(data),
         "archived": "/archive/memory/" in file,
     }
-
-
-def _shown_file(file: str) -> str:
-    """Return a file of an entry below its group's folder, one of `global` below the home folder."""
-    _, group, rest = file.split("/", 2)
-    return file if group == GLOBAL_GROUP else rest
 
 
 def read_valid_until(text: str | None) -> datetime | None:
     """Return the time that `valid_until` says, in UTC. Raises Refusal if it is not one, or has no zone."""
     if text is None:
         return None
-    why, field = "is not a time", "payload.valid_until"
     try:
         at = datetime.fromisoformat(text)
-        if at.tzinfo is not None:
-            return at.astimezone(UTC)
-        why = "has no time zone"
+        if at.tzinfo is None:
+            raise ValueError(text)
+        return at.astimezone(UTC)
     except (ValueError, OverflowError):
-        pass
-    raise Refusal("invalid", f"{field} {text!r} {why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field)
+        why = f"payload.valid_until {text!r} is not a time, or has no time zone"
+        field = "payload.valid_until"
+        raise Refusal("invalid", f"{why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field) from None
 
 
 def check_future(valid_until: datetime | None, now: datetime) -> None:
@@ -92,25 +85,6 @@ def check_version(what: str, expected: str | None, version: str | None) -> None:
     why = "deleted since" if version is None else f"changed since, and has version {version} now"
     what_now = "read it again, then decide; nothing was changed"
     raise Refusal("conflict", f"{what} was {why}: {what_now}", field="payload.expected_version")
-
-
-def the_one(id_: str, found: list[str], field: str = "payload.id") -> str:
-    """Return the file of an id. Raises Refusal if there is none, or more than one."""
-    if not found:
-        raise not_found(id_, field)
-    if len(found) > 1:
-        names = " and ".join(file.split("/", 2)[2] for file in sorted(found))
-        raise Refusal("conflict", f"{id_} is the id of {names}: rename or remove one of them", field=field)
-    return found[0]
-
-
-def parsed(entries: EntryFiles, file: str, data: bytes, field: str = "payload.id") -> Entry:
-    try:
-        return entries.parse(file, data)
-    except ValueError as error:
-        raise Refusal(
-            "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field=field
-        ) from None
 
 
 def check_one_key(payload: GetMemory | DeleteMemory) -> None:

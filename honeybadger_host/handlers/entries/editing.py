@@ -14,12 +14,12 @@ from typing import Final
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.entries import places
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_version,
     shown,
 )
-from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
@@ -56,43 +56,42 @@ def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
     """Return the changes, and load the files they need. Raises Refusal, WorldFailed."""
     if asked.payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
         raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-    places = deps.places
     before: Entry | None = None
-    places.load(asked.group, asked.payload.id)
+    places.load(deps, asked.group, asked.payload.id)
     with contextlib.suppress(Refusal):  # an earlier change of the batch may make it
-        before = places.the_one(asked.group, asked.payload.id).entry
+        before = places.the_one(deps, asked.group, asked.payload.id).entry
     heading, held_in = ("", "") if before is None else (before.title or "", before.category)
     write = screened(deps, asked, heading=heading, category=held_in)
     payload = write.payload
-    category = None if payload.category is None else places.entries.place(asked.group, payload.category)
+    category = None if payload.category is None else deps.entry_files.place(asked.group, payload.category)
     bound_for: tuple[str, str | None] | None = None
     free: list[str] = []
     if before is not None:
         bound_for = (category or before.category, payload.name or before.name)
         if bound_for != (before.category, before.name):
-            free += _places(places, asked.group, before.id, *bound_for)
+            free += _places(deps, asked.group, before.id, *bound_for)
     return _Edit(write, category, bound_for, tuple(free))
 
 
-def _places(places: EntryPlaces, group: str, id_: str, category: str, name: str | None) -> list[str]:
+def _places(deps: Dependencies, group: str, id_: str, category: str, name: str | None) -> list[str]:
     """Return the files that an entry may move to, loaded."""
     if name is not None:
-        return places.named(group, category, name)
+        return places.named(deps, group, category, name)
     file = entry_file(group, category, id_)
-    places.files.load(file)
+    deps.whole_files.load(file)
     return [file]
 
 
 def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: datetime) -> Outcome:
     """Return the edited entry, and the changes that make it. Raises Refusal."""
-    payload, places = edit.write.payload, deps.places
-    file, data, before = places.the_one(asked.group, payload.id)
+    payload = edit.write.payload
+    file, data, before = places.the_one(deps, asked.group, payload.id)
     check_version(f"entry {before.id}", payload.expected_version, version_of(data))
     check_future(edit.write.valid_until, now)
     after = _edited(before, edit, now)
     if not is_store(after.category):
         check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
-    place = _place_of(places, before, after, file, edit)
+    place = _place_of(deps, before, after, file, edit)
     if place != file:
         after = replace(after, id=name_in(place))
     written = dump_entry(after)
@@ -103,20 +102,20 @@ def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: 
             FileRemoved(asked.group, "entry", file, data),
             FileWritten(asked.group, "entry", place, written, None),
         )
-    changes += superseded(places, asked.group, after, payload.supersedes or (), edit.write.gone, existed=True)
+    changes += superseded(deps, asked.group, after, payload.supersedes or (), edit.write.gone, existed=True)
     return Outcome(with_neutralised(shown(after, place, written), edit.write.neutralised), changes)
 
 
-def _place_of(places: EntryPlaces, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
+def _place_of(deps: Dependencies, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
     """Return the file of an entry after an edit. Raises Refusal if it moves and the new place is taken."""
     if (after.category, after.name) == (before.category, before.name):
         return file
     if edit.bound_for != (after.category, after.name):
         raise Refusal("conflict", _CHANGED)
     if after.name is not None:
-        return places.free([place for place in edit.places if place != file], after.category, after.name)
+        return places.free(deps, [place for place in edit.places if place != file], after.category, after.name)
     (place,) = edit.places
-    if places.files.view(place) is not None:
+    if deps.whole_files.view(place) is not None:
         why = f"{place.split('/', 2)[2]} is there already: nothing was changed"
         raise Refusal("conflict", why, field="payload.category")
     return place

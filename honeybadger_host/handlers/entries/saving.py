@@ -17,17 +17,15 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GENERAL, MAX_METADATA_BYTES, MAX_TAGS, DeleteMemory, GetMemory, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.entries import places
 from honeybadger_host.handlers.entries.answers import (
     check_future,
     check_one_key,
     check_version,
     no_name,
-    not_found,
-    parsed,
     shown,
-    the_one,
 )
-from honeybadger_host.handlers.entries.places import EntryPlaces, Holding, with_name
+from honeybadger_host.handlers.entries.places import Holding, with_name
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
@@ -62,12 +60,12 @@ def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: S
     """Return the entry, and load the files it may go to. Raises Refusal, WorldFailed."""
     _check_replacing(asked.payload)
     write = screened(deps, asked)
-    payload, places, group = write.payload, deps.places, asked.group
-    category = places.entries.place(group, payload.category or GENERAL)
+    payload, group = write.payload, asked.group
+    category = deps.entry_files.place(group, payload.category or GENERAL)
     if payload.name is None:
-        found = places.of_text(group, category, folded(payload.content))
+        found = places.of_text(deps, group, category, folded(payload.content))
     else:
-        found = places.named(group, category, payload.name)
+        found = places.named(deps, group, category, payload.name)
     alike = similar.to(group, payload.content) if payload.name is None else None
     return _Said(write, category, tuple(found), alike)
 
@@ -75,24 +73,24 @@ def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: S
 def save_memory(deps: Dependencies, asked: Asked[SaveMemory], said: _Said, now: datetime) -> Outcome:
     """Save a new entry, or reinforce the one with the same text."""
     check_future(said.write.valid_until, now)
-    payload, places = said.write.payload, deps.places
+    payload = said.write.payload
     if (name := payload.name) is not None:
-        held = with_name(places.standing(said.files), said.category, name)
+        held = with_name(places.standing(deps, said.files), said.category, name)
         if payload.replace and held is not None:
             file, data, before = held
             check_version(name, payload.expected_version, version_of(data))
             entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
-            return _saved(places, asked, said, entry, file, data)
+            return _saved(deps, asked, said, entry, file, data)
         check_version(name, payload.expected_version, None)
-        file = places.free(said.files, said.category, name)
-        return _saved(places, asked, said, _entry_of(asked, said, file, now), file, None)
+        file = places.free(deps, said.files, said.category, name)
+        return _saved(deps, asked, said, _entry_of(asked, said, file, now), file, None)
     normalised = folded(payload.content)
-    for file, data, entry in places.standing(said.files):
+    for file, data, entry in places.standing(deps, said.files):
         if folded(entry.content) == normalised:
             entry = reinforce(entry, _entry_of(asked, said, file, now))
-            return _saved(places, asked, said, entry, file, data)
-    place = places.first_free(said.files)
-    return _saved(places, asked, said, _entry_of(asked, said, place, now), place, None)
+            return _saved(deps, asked, said, entry, file, data)
+    place = places.first_free(deps, said.files)
+    return _saved(deps, asked, said, _entry_of(asked, said, place, now), place, None)
 
 
 def prepare_delete_memory(deps: Dependencies, asked: Asked[DeleteMemory]) -> tuple[str, Sequence[str]]:
@@ -101,8 +99,8 @@ def prepare_delete_memory(deps: Dependencies, asked: Asked[DeleteMemory]) -> tup
     check_one_key(payload)
     if payload.name is not None:
         category = deps.entry_files.place(asked.group, payload.category or GENERAL, is_new=False)
-        return category, deps.places.named(asked.group, category, payload.name)
-    deps.places.load(asked.group, payload.id or "")
+        return category, places.named(deps, asked.group, category, payload.name)
+    places.load(deps, asked.group, payload.id or "")
     return "", ()
 
 
@@ -112,9 +110,9 @@ def delete_memory(
     """Remove an entry: its file goes, the journal keeps it."""
     payload, (category, files) = asked.payload, prepared
     if payload.name is None:
-        found: Holding | None = deps.places.the_one(asked.group, payload.id or "")
+        found: Holding | None = places.the_one(deps, asked.group, payload.id or "")
     else:
-        found = with_name(deps.places.standing(files), category, payload.name)
+        found = with_name(places.standing(deps, files), category, payload.name)
     if found is None:
         raise no_name(category, payload.name or "")
     file, data, entry = found
@@ -127,7 +125,7 @@ def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Ma
     check_one_key(payload)
     if payload.name is not None:
         category = entries.place(group, payload.category or GENERAL, is_new=False)
-        named = deps.places.as_saved(group, category, payload.name)
+        named = places.as_saved(deps, group, category, payload.name)
         if named is None:
             raise no_name(category, payload.name)
         return _opened(deps, named)
@@ -135,11 +133,7 @@ def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Ma
     if "#" in id_:
         return _found(deps, group, id_)
     found = next(filter(None, (entries.find(each, id_) for each in (group, archive_of(group), GLOBAL_GROUP))), [])
-    file = the_one(id_, found)
-    data = entries.read(file)
-    if data is None:
-        raise not_found(id_)
-    return _opened(deps, Holding(file, data, parsed(entries, file, data)))
+    return _opened(deps, places.one_of(deps, id_, found, entries.read))
 
 
 def _opened(deps: Dependencies, held: Holding) -> Mapping[str, Any]:
@@ -212,10 +206,10 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
     return with_origin(before, replaced, entry.origin, is_claimed=payload.origin is not None)
 
 
-def _saved(places: EntryPlaces, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
+def _saved(deps: Dependencies, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
     """Return the outcome of a save. Raises Refusal if the entry would become too large."""
     ids: Sequence[str] = said.write.payload.supersedes or ()
-    archived = superseded(places, asked.group, entry, ids, said.write.gone, existed=replaces is not None)
+    archived = superseded(deps, asked.group, entry, ids, said.write.gone, existed=replaces is not None)
     data = dump_entry(entry)
     check_size("payload.tags", len(entry.tags), MAX_TAGS, "tags")
     check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")

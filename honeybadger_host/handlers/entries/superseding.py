@@ -18,8 +18,8 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.handlers.entries import places
 from honeybadger_host.handlers.entries.answers import WriteT, cleaned, not_found, read_valid_until
-from honeybadger_host.handlers.entries.places import EntryPlaces
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.log import log
@@ -60,16 +60,16 @@ def screened(deps: Dependencies, asked: Asked[WriteT], *, heading: str = "", cat
     origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
     is_for_ever = isinstance(payload, EditMemory) and payload.valid_until == "never"
     valid_until = None if is_for_ever else read_valid_until(payload.valid_until)
-    gone = load_superseded(deps.places, asked.group, payload.supersedes or ())
+    gone = load_superseded(deps, asked.group, payload.supersedes or ())
     return Write(payload, texts.changed, origin, valid_until, gone)
 
 
-def load_superseded(places: EntryPlaces, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
+def load_superseded(deps: Dependencies, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
     """Load entries and their places in the archive; return missing id -> why, or the id of its successor.
 
     Raises WorldFailed.
     """
-    return {id_: _gone(places.entries, group, id_) for id_ in ids if not places.load(group, id_)}
+    return {id_: _gone(deps.entry_files, group, id_) for id_ in ids if not places.load(deps, group, id_)}
 
 
 def _gone(entries: EntryFiles, group: str, id_: str) -> Refusal | str:
@@ -86,7 +86,7 @@ def _gone(entries: EntryFiles, group: str, id_: str) -> Refusal | str:
 
 
 def superseded(
-    places: EntryPlaces,
+    deps: Dependencies,
     group: str,
     entry: Entry,
     ids: Sequence[str],
@@ -101,12 +101,11 @@ def superseded(
         gone: see `load_superseded`.
         existed: whether `entry` existed before.
     """
-    files = places.files
     changes: list[Change] = []
     for id_ in ids:
         if id_ == entry.id:
             raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
-        is_there = bool(files.named(memory_folder(group), f"{id_}.json"))
+        is_there = bool(deps.whole_files.named(memory_folder(group), f"{id_}.json"))
         why_gone = None if is_there else gone.get(id_)
         if why_gone == entry.id:
             continue  # it was done before
@@ -114,11 +113,11 @@ def superseded(
             raise Refusal("conflict", f"entry {id_} was superseded by {why_gone}: name that one", field=_FIELD)
         if why_gone is not None:
             raise why_gone
-        file, data, old = places.the_one(group, id_, _FIELD)
+        file, data, old = places.the_one(deps, group, id_, _FIELD)
         if existed and entry.id in old.standing.supersedes:
             why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
             raise Refusal("conflict", why, field=_FIELD)
-        changes += archive_entry(group, file, old, data, places.archived(file), by=entry.id)
+        changes += archive_entry(group, file, old, data, places.archived(deps, file), by=entry.id)
     return tuple(changes)
 
 
@@ -130,7 +129,7 @@ class EditedEntries:
         change: see `Pipeline.change`.
     """
 
-    places: EntryPlaces
+    deps: Dependencies
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
 
     async def follow(self, saves: Iterable[Found]) -> None:
@@ -152,18 +151,18 @@ class EditedEntries:
         with contextlib.suppress(ValueError):
             before = parse_entry(saved.newest, saved.file).standing.supersedes
         try:
-            entry = self.places.entries.parse(saved.file, saved.data)
+            entry = self.deps.entry_files.parse(saved.file, saved.data)
         except ValueError:
             return []
         return [(entry, id_) for id_ in entry.standing.supersedes if id_ not in before]
 
     async def _supersede(self, file: str, entry: Entry, id_: str) -> None:
         """Archive an entry because another one supersedes it."""
-        places, digest = self.places, hashlib.sha256(f"{file} {id_}".encode()).digest()
+        deps, digest = self.deps, hashlib.sha256(f"{file} {id_}".encode()).digest()
         asked = Asked(file.split("/")[1], HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
         handler = ChangeHandler(
-            lambda asked, gone, now: Outcome({}, superseded(places, asked.group, entry, [id_], gone, existed=True)),
-            lambda asked: load_superseded(places, asked.group, [id_]),
+            lambda asked, gone, now: Outcome({}, superseded(deps, asked.group, entry, [id_], gone, existed=True)),
+            lambda asked: load_superseded(deps, asked.group, [id_]),
         )
         reply = orjson.loads(await self.change(asked, "edit_memory", handler))
         if not reply["ok"]:
@@ -181,7 +180,7 @@ def prepare_archive_memory(deps: Dependencies, asked: Asked[ArchiveMemory]) -> t
         return held, note.span
     if "#" in id_:
         raise Refusal("invalid", f"{id_} is neither an entry nor a note", field="payload.id")
-    deps.places.load(asked.group, id_)
+    places.load(deps, asked.group, id_)
     return None
 
 
@@ -189,14 +188,14 @@ def archive_memory(
     deps: Dependencies, asked: Asked[ArchiveMemory], found: tuple[bytes, tuple[int, int]] | None, now: datetime
 ) -> Outcome:
     """Move a note or an entry to the archive."""
-    id_, places = asked.payload.id, deps.places
+    id_ = asked.payload.id
     if found is not None:
         held, span = found
         if deps.whole_files.view(memory_of(asked)) != held:
             raise note_is_gone(id_)
         moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
         return Outcome({"id": id_, "file": ARCHIVE}, moved)
-    file, data, entry = places.the_one(asked.group, id_)
-    archived = places.archived(file)
+    file, data, entry = places.the_one(deps, asked.group, id_)
+    archived = places.archived(deps, file)
     result = {"id": id_, "file": archived_file(file).split("/", 2)[2]}
     return Outcome(result, archive_entry(asked.group, file, entry, data, archived, by=None))

@@ -35,7 +35,7 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnUn
 from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank, with_neutralised
-from honeybadger_host.handlers.speakers import speaker_of
+from honeybadger_host.handlers.speakers import check_names, speaker_of
 from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
@@ -313,7 +313,7 @@ def _load_step(step: bytes) -> ModelSaid:
 
 async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay) -> ChangeHandler[None]:
     memory = runtime.memory
-    await runtime.threads.run(memory.speakers.check, asked, {"payload.sender": (asked.payload.sender, "user")})
+    await runtime.threads.run(check_names, memory, asked, {"payload.sender": (asked.payload.sender, "user")})
     turn = begun(runtime, asked, under_way)
     await turn.run()
     return ChangeHandler(turn.decide, partial(load_to_append, memory))
