@@ -100,18 +100,16 @@ def _queries(deps: Dependencies) -> Mapping[str, Handler]:
         settings, deps.files, deps.turn_logs, deps.sessions, deps.working_memory, recall, deps.watermarks
     )
     context = QueryHandler(partial(get_context, maker, deps))
-    listed = partial(host.list_groups, deps, WaitingProposals(deps.home))
-    found = partial(search.search_memory, deps.index, deps.journal.path, deps.files)
     return {
         "ping": QueryHandler(partial(host.ping, deps)),
-        "list_groups": QueryHandler(listed),
+        "list_groups": QueryHandler(partial(host.list_groups, deps, WaitingProposals(deps.home))),
         "read_group_files": QueryHandler(partial(notes.read_group_files, deps)),
         "get_context": context,
         "preview_context": context,
         "get_memory": QueryHandler(partial(saving.get_memory, deps)),
         "list_memory_entries": QueryHandler(partial(listing.list_memory_entries, deps)),
         "list_memory_categories": QueryHandler(partial(listing.list_memory_categories, deps)),
-        "search_memory": QueryHandler(found),
+        "search_memory": QueryHandler(partial(search.search_memory, deps.index, deps.journal.path, deps.files)),
         "list_proposals": QueryHandler(partial(proposals.list_proposals, deps)),
         "load_session": QueryHandler(partial(sessions.load_session, deps)),
         "list_sessions": QueryHandler(partial(sessions.list_sessions, deps)),

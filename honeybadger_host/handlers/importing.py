@@ -48,7 +48,6 @@ class _Taken:
     neutralised: Counter[str] = field(default_factory=Counter)
     files: set[str] = field(default_factory=set)
     added: int = 0
-    known: int = 0
 
     def check(self, text: str) -> None:
         """Raise Refusal if it repeats a forgotten text."""
@@ -81,7 +80,8 @@ def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _P
         _take_turns(deps, texts, payload.turns, taken, now)
     for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
         _take_entry(deps, texts.of_record(), entry, target, taken, now)
-    result = {"added": taken.added, "known": taken.known, "refused": taken.refused}
+    known = len(payload.turns or ()) + len(payload.entries or ()) - taken.added - len(taken.refused)
+    result = {"added": taken.added, "known": known, "refused": taken.refused}
     return Outcome(with_neutralised(result, taken.neutralised), tuple(taken.changes))
 
 
@@ -137,7 +137,6 @@ def _take_entry(
         taken.check(said.content)
         entry = _entry(texts, said, target, now)
         if target in taken.files or _is_there(deps, group, entry):
-            taken.known += 1
             return
     except Refusal as refusal:
         taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})

@@ -29,13 +29,11 @@ READ_AT_ONCE: Final = 2
 def prepare_send_message(deps: Dependencies, asked: Asked[SendMessage]) -> None:
     """Raise Refusal if a message is for somebody whom the group does not have."""
     senders = senders_of(deps.home, asked.group)
-    people = [name for name in senders if name != OPERATOR and not is_system_sender(name)]
-    known = {*people, *deps.agents.current}
+    people = {name for name in senders if name != OPERATOR and not is_system_sender(name)} | deps.agents.current.keys()
     for name in asked.payload.to or ():
-        if name not in known:
-            there_are = listed(sorted(known))
-            why = f"payload.to: this group has no {name}; there are: {there_are}; leave it out for all"
-            raise Refusal("not_found", why, field="payload.to")
+        if name not in people:
+            there_are = f"there are: {listed(sorted(people))}; leave it out for all"
+            raise Refusal("not_found", f"payload.to: this group has no {name}; {there_are}", field="payload.to")
 
 
 def send_message(deps: Dependencies, asked: Asked[SendMessage], prepared: None, now: datetime) -> Outcome:

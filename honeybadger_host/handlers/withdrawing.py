@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, Outcome
@@ -15,18 +16,8 @@ from honeybadger_host.memory.session_document import with_restored, without_turn
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
 from honeybadger_host.text.turn import Turn
 
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The state of a session before turns are taken back.
-
-    Args:
-        turns: the turns that are not withdrawn yet, from the first one to withdraw.
-        told: number of the last turn that is consolidated.
-    """
-
-    turns: Sequence[Turn]
-    told: int
+# The turns that are not withdrawn yet, from the first one to withdraw; and the number of the last consolidated turn.
+_Found: TypeAlias = tuple[Sequence[Turn], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +35,10 @@ class UndoneMark:
 
 
 def prepare_withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns]) -> _Found:
-    """Return the turns to withdraw, loaded."""
+    """Return the turns to withdraw, with their session loaded."""
     mark = deps.watermarks.read(asked.group, asked.session)
     logged = _logged(deps, asked.group, asked.session, asked.payload.from_turn, MAX_NUMBER)
-    return _Found([each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn)
+    return [each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn
 
 
 def _logged(deps: Dependencies, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
@@ -61,6 +52,7 @@ def _logged(deps: Dependencies, group: str, session: str, first: int, last: int)
 def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], found: _Found, now: datetime) -> Outcome:
     """Return the changes that withdraw turns. Raises Refusal."""
     logs, group, session, first = deps.turn_logs, asked.group, asked.session, asked.payload.from_turn
+    standing, told = found
     last = logs.next_number(group, session) - 1
     if first > last:
         what = f"its last turn is {last}" if last else "nothing was said in it"
@@ -70,8 +62,8 @@ def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], found: _Foun
         raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
     later = [turn for turn in logs.decided(group, session) if turn.number >= first]
     gone = [Mark(True, mark.ranges) for mark in marked]
-    turns = [turn for turn in (*found.turns, *later) if not any(mark.names(turn.number) for mark in gone)]
-    result = {"withdrawn": len(turns), "told": sum(turn.number <= found.told for turn in turns)}
+    turns = [turn for turn in (*standing, *later) if not any(mark.names(turn.number) for mark in gone)]
+    result = {"withdrawn": len(turns), "told": sum(turn.number <= told for turn in turns)}
     return Outcome(result, _marked(deps, asked, session, "turns_withdrawn", turns, now) if turns else ())
 
 

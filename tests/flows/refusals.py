@@ -228,8 +228,7 @@ REFUSED: dict[str, list[Row]] = {
         ({"key": "k", "data": "x", "ttl_minutes": 1e308}, "invalid", "payload.ttl_minutes", ""),
     ],
     "get_from_working_memory": [
-        ({"key": "chunked_page_1"}, "not_found", "payload.key", "did you mean 'chunked-page-1'?"),
-        ({"key": "something else"}, "not_found", "payload.key", "list_working_memory shows what is there"),
+        ({"key": "other"}, "not_found", "payload.key", "list_working_memory shows what is there")
     ],
     "search_working_memory": [({"query": " "}, "invalid", "payload.query", "query is blank")],
     "schedule_task": [

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from honeybadger_agent.wire import GENERAL, ListMemoryEntries, Refusal
+from honeybadger_agent.wire import GENERAL, ListMemoryEntries
 from honeybadger_agent.wording import shortened
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -40,8 +40,6 @@ def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now
     """Return a page of entries from the index, with the content of their files if asked for, and the categories."""
     payload, group, lookups = asked.payload, asked.group, deps.index.lookups
     is_complete = deps.index.bring_up(group)
-    if payload.newest and payload.depth is not None:
-        raise Refusal("invalid", "payload.depth is not taken with `newest`", field="payload.depth")
     among, base = _among(deps.entry_files, group, payload)
     limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
     offset, is_newest = payload.offset or 0, payload.newest or False

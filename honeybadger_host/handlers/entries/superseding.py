@@ -196,6 +196,5 @@ def archive_memory(
         moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
         return Outcome({"id": id_, "file": ARCHIVE}, moved)
     file, data, entry = places.the_one(deps, asked.group, id_)
-    archived = places.archived(deps, file)
     result = {"id": id_, "file": archived_file(file).split("/", 2)[2]}
-    return Outcome(result, archive_entry(asked.group, file, entry, data, archived, by=None))
+    return Outcome(result, archive_entry(asked.group, file, entry, data, places.archived(deps, file), by=None))
