@@ -115,8 +115,6 @@ class Answers:
         self.passed("replied")
         if inbox.is_turns:
             opened.remove_reply(f"{request.stem}{STREAM}")
-        if answered.is_cut_short:
-            self.journal.forget_turn(request.turn)  # sent again, it starts over
         if opened.remove(request.name, request.signature):
             inbox.release(request.name)
         else:

@@ -53,7 +53,6 @@ class Answered:
         seq: number of its last change; None when there are none.
         digest: of the request's bytes, if it has changes.
         dead_reason: its bytes go to the dead letters, for this reason.
-        is_cut_short: it is a turn that is not tried again.
     """
 
     reply: bytes
@@ -63,7 +62,6 @@ class Answered:
     changes: Sequence[Change] = ()
     digest: bytes = b""
     dead_reason: str | None = None
-    is_cut_short: bool = False
 
 
 @dataclass(slots=True)
@@ -110,13 +108,13 @@ class QueuedRequest:
         """Return the members with which a log line names the request."""
         return {"group": self.inbox.group, "sender": self.inbox.sender, "id": self.stem}
 
-    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> QueuedRequest:
+    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None) -> QueuedRequest:
         """Answer it with a refusal, without credentials: a member's name may look like one."""
         why = redact_line(refusal.message)
         field_name = None if refusal.field is None else redact_line(refusal.field)
         clean = Refusal(refusal.code, why, field=field_name, retry_after_seconds=refusal.retry_after_seconds)
         reply = wire.dump_error(self.stem, clean)
-        self.state = Answered(reply, clean.code, why, dead_reason=dead_reason, is_cut_short=is_cut_short)
+        self.state = Answered(reply, clean.code, why, dead_reason=dead_reason)
         return self
 
 

@@ -221,6 +221,7 @@ class TurnQueue:
         turn, digest = key_of(asked), asked.digest
         begun = await self._writer.run(self._journal.begin_turn, turn, digest)
         if begun.attempts > ATTEMPTS:
+            await self._writer.run(self._journal.forget_turn, turn)  # sent again, it starts over
             raise CutShort(begun.attempts - 1)
         if begun.attempts > 1:
             log.warning("turn.resumed", group=turn.group, sender=turn.sender, id=turn.request, attempt=begun.attempts)

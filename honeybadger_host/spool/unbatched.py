@@ -158,7 +158,7 @@ class Unbatched:
                     asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
             except CutShort as error:
                 why = f"{error}: it is kept in data/dead/, report it"
-                request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
+                request.refuse(Refusal("internal", why), dead_reason=str(error))
             except Withdrawn:
                 log.info("turn.withdrawn", **request.named)
                 self._let_go(request)
