@@ -15,13 +15,14 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Final
 
 import nats.errors
 import orjson
 from nats.aio.msg import Msg
+from pydantic import TypeAdapter
 
 from honeybadger_host.cluster.lease import Watched
 from honeybadger_host.cluster.log import ALL_LOGS, Names
@@ -66,11 +67,8 @@ class State:
     left: Sequence[Sequence[str]] = ()
     home: str = ""
 
-    @classmethod
-    def load(cls, data: bytes) -> State:
-        """Return the state in `data`, which another version may have written."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in orjson.loads(data).items() if name in known})
+
+_STATE: Final = TypeAdapter(State)  # other members, of another version, are ignored
 
 
 async def answer_for(
@@ -86,7 +84,7 @@ async def answer_for(
     """
 
     async def tell(message: Msg) -> None:
-        await message.respond(orjson.dumps(asdict(state())))
+        await message.respond(_STATE.dump_json(state()))
 
     async def move(message: Msg) -> None:
         if state().epoch:
@@ -109,7 +107,7 @@ async def answer_for(
 
 def present(servers: Servers, names: Names) -> list[State]:
     """Return the machines that run, the owner first. Raises Unreachable."""
-    states = [State.load(data) for data in servers.ask_all(names.subject("who"))]
+    states = [_STATE.validate_json(data) for data in servers.ask_all(names.subject("who"))]
     return sorted(states, key=lambda state: (-state.epoch, state.node))
 
 
@@ -175,8 +173,8 @@ def move(servers: Servers, names: Names, owner: State, target: State) -> float:
     if servers.ask(names.subject("move"), target.node.encode()) is None:
         raise StorageFailed(f"{owner.node} did not answer: nothing was moved, unless `cluster status` says so")
     while time.monotonic() < began + SETTLE_SECONDS:
-        data = servers.ask_all(names.subject("who"), until=lambda data: State.load(data).node == target.node)
-        if any(state.node == target.node and state.serves for state in map(State.load, data)):
+        data = servers.ask_all(names.subject("who"), until=lambda data: _STATE.validate_json(data).node == target.node)
+        if any(state.node == target.node and state.serves for state in map(_STATE.validate_json, data)):
             return time.monotonic() - began
         time.sleep(PAUSE_SECONDS)
     raise HostError(
@@ -213,7 +211,7 @@ def all_homes(servers: Servers) -> list[Home]:
     """Return the homes that have a log on the servers, by their identities. Raises Unreachable."""
     identities = {name.split("_")[1] for name in servers.streams("HB_", ALL_LOGS)}
     found = {identity: Home(identity) for identity in sorted(identities)}
-    for state in map(State.load, servers.ask_all(EVERYBODY)):
+    for state in map(_STATE.validate_json, servers.ask_all(EVERYBODY)):
         if state.home in found:
             found[state.home].machines[machine_of(state.node)] = state
     for home in found.values():
