@@ -200,10 +200,10 @@ class _Clients(ABC):
         return result_of(await self._reply(exchange), request)
 
     async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
-        with contextlib.closing(exchange.looks(on_line)) as looks:
-            for wait in looks:
-                await self._pause(wait)
         try:
+            with contextlib.closing(exchange.looks(on_line)) as looks:
+                for wait in looks:
+                    await self._pause(wait)
             return exchange.reply()
         except ReplyTimeout as late:
             if self._relay is None or not (trouble := self._relay.trouble):
@@ -212,6 +212,8 @@ class _Clients(ABC):
                 raise Unavailable(f"{trouble}; nothing was done of {late.request_id}: try again later") from None
             state = f"a host may have taken it, and does not answer: {trouble}"
             raise ReplyTimeout(late.request_id, late.waited_seconds, state, is_query=late.is_query) from None
+        finally:
+            exchange.end()
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None

@@ -32,10 +32,10 @@ _MAX_WAIT_SECONDS = 0.025  # the longest of these pauses
 
 @dataclass(slots=True)
 class Exchange:
-    """A published request: go through `looks`, then take the `reply`.
+    """A published request: go through `looks`, then take the `reply`; then, or without it, `end`.
 
     Args:
-        is_query: it changes nothing: when time is up it is removed, for nobody waits for the answer.
+        is_query: it changes nothing: `end` removes it, for nobody waits for the answer any more.
         again: the bytes of a request that was in its box already when it was repeated. If it is removed and there is no
             reply, because another waiter took that, it is published again.
         found: the reply, once a look has found it; then its file is removed.
@@ -88,10 +88,13 @@ class Exchange:
             state = f"an agent has begun to answer it; until it is done it lies in {box}"
         elif self.is_query:
             state = f"no host has read it from {box}: does honeybadger-host run on this home?"
-        if self.is_query:
+        raise ReplyTimeout(self.request_id, self.timeout_seconds, state, is_query=self.is_query)
+
+    def end(self) -> None:
+        """Stop waiting: take back a query without a reply."""
+        if self.is_query and self.found is None:
             with contextlib.suppress(OSError):
                 self.mailbox.path(self.box, self.request_id).unlink()
-        raise ReplyTimeout(self.request_id, self.timeout_seconds, state, is_query=self.is_query)
 
     def _waits(self) -> Iterator[float]:
         began = time.monotonic()

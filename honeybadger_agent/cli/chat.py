@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import io
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -398,5 +397,4 @@ def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seco
 
     if not is_for_people:
         return chat(Typing(next_line))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # restores the terminal
     return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))

@@ -120,12 +120,9 @@ def _messages(options: Mapping[str, Any]) -> None:
     for message in found.messages:
         _print_message(options, message)
     if options["follow"]:
-        following = Following(
-            _client(options, changes=False), found.after, lambda: complain("no host answers; waiting")
-        )
-        with contextlib.closing(following):
-            for message in following:
-                _print_message(options, message)
+        client = _client(options, changes=False)
+        for message in Following(client, found.after, lambda: complain("no host answers; waiting")):
+            _print_message(options, message)
 
 
 def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
@@ -207,6 +204,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
         from honeybadger_agent.mcp_server import serve  # takes a second, and only this command needs it
     except ImportError as error:
         raise AgentError(f"mcp needs the extra of this name ({error}): {AGENT_EXTRA.format('mcp')}") from None
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # else it waits for the thread that waits for input
     if "http" in options:
         _mcp_http(options)
         return

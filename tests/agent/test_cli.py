@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host import __version__
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent
+from tests.hosting import AGENT, HostProcess, RawSender, frozen_environment, run_agent, wait_for
 
 
 @dataclass(frozen=True)
@@ -244,6 +245,15 @@ def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Pat
     assert (home / "groups/main/MEMORY.md").read_text().count("once") == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_ended_leaves_no_query(home: Path, number: signal.Signals) -> None:
+    requests = Mailbox.of(home, "main", "user").root / "requests"
+    with subprocess.Popen([*AGENT, "--home", str(home), "recall", "tea"], env=frozen_environment()) as process:
+        wait_for(lambda: requests.is_dir() and [*requests.iterdir()])
+        process.send_signal(number)
+    assert (process.returncode, [*requests.iterdir()]) == (128 + number, [])
+
+
 def test_the_help_documents_every_exit_code() -> None:
     done = run_agent("--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -257,10 +267,8 @@ def test_a_reader_that_goes_away_is_no_error(served: HostProcess) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "context", "--home", str(served.home)]
-        done = subprocess.run(
-            command, env=frozen_environment(), stdout=writing, stderr=subprocess.PIPE, timeout=100, check=False
-        )
+        command, env = [*AGENT, "context", "--home", str(served.home)], frozen_environment()
+        done = subprocess.run(command, env=env, stdout=writing, stderr=subprocess.PIPE, timeout=100)
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
