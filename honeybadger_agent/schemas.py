@@ -10,7 +10,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,10 +138,11 @@ def _source(annotation: Any) -> str:
     return "None" if annotation in (None, type(None)) else str(annotation.__name__)
 
 
-def main(arguments: Iterable[str]) -> None:
+def main(*arguments: str) -> None:
     """Write everything: schemas into the folder given, the rows into `protocol.md` above it, the methods here."""
-    (folder,) = map(Path, arguments)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(*arguments)
+    if len(arguments) != 1 or not folder.is_dir():
+        raise SystemExit("usage: python -m honeybadger_agent.schemas FOLDER, which is there, as docs/schemas")
     for name, data in schemas().items():
         (folder / name).write_bytes(data)
     page = folder.parent / "protocol.md"
@@ -151,4 +152,4 @@ def main(arguments: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

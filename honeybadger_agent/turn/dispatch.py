@@ -23,8 +23,8 @@ class Memory:
     Args:
         client: a client, or a function that makes one, tried at every call until it succeeds.
 
-    A model cannot give a request id. So the ids of changes without a reply are kept: the same call again in the same
-    session uses the same id, and is never applied twice.
+    A model cannot give a request id. So the ids of the newest 1,000 changes without a reply are kept: the same call
+    again in the same session uses the same id, and is never applied twice.
     """
 
     client: Client | Callable[[], Client]
@@ -60,6 +60,8 @@ class Memory:
         try:
             return await client(request, request_id=request_id)
         except (ReplyTimeout, NoMailbox, asyncio.CancelledError):
+            if len(self.unanswered) == wire.MAX_LISTED:
+                del self.unanswered[next(iter(self.unanswered))]
             self.unanswered[same] = request_id
             raise
 

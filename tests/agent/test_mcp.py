@@ -16,7 +16,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import Client as AgentClient
-from honeybadger_agent import SyncClient, wire
+from honeybadger_agent import ReplyTimeout, SyncClient, wire
 from honeybadger_agent.tools import Choice, description_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
@@ -297,6 +297,14 @@ def test_any_line_gets_an_answer_until_input_ends(piped: Piped) -> None:
     piped.stdin.close()
     assert piped.stdout.read() == b"", "only the protocol is printed"
     assert piped.process.wait(PATIENCE) == 0
+
+
+async def test_the_oldest_changes_without_a_reply_are_forgotten(home: Path) -> None:
+    memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=0.01))
+    memory.unanswered |= {("main", "save_memory", f"{number}"): "" for number in range(wire.MAX_LISTED)}
+    with pytest.raises(ReplyTimeout):
+        await memory.ask(wire.UpdateMemory(content="Ann likes chess"))
+    assert (len(memory.unanswered), next(iter(memory.unanswered))[2]) == (wire.MAX_LISTED, "1")
 
 
 async def test_a_change_the_client_gave_up_keeps_its_id(home: Path, make_host: HostFactory) -> None:

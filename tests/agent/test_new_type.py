@@ -101,7 +101,9 @@ def test_what_is_generated_from_the_types_is_of_today(tmp_path: Path) -> None:
     page.write_text((ROOT / "docs/protocol.md").read_text())
     (tmp_path / "schemas").mkdir()
     before = STUB.read_text()
-    main([str(tmp_path / "schemas")])
+    main(str(tmp_path / "schemas"))
+    with pytest.raises(SystemExit, match="usage"):
+        main("--help")
     assert page.read_text() == (ROOT / "docs/protocol.md").read_text()
     assert STUB.read_text() == before
     assert files_of(tmp_path / "schemas") == files_of(ROOT / "docs/schemas")
