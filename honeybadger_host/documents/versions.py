@@ -382,6 +382,8 @@ def with_unread(newest: bytes, merged: bytes, unread: list[bytes]) -> bytes:
 def removed_unread(home: Path, journal: Path, now: float) -> list[Row]:
     """Return the edits of the last days that took unread notes, newest first, but for those whose notes are back.
 
+    A note that several took is that of the newest: the others' `undo` came before it was taken again.
+
     Args:
         now: seconds since the epoch.
     Raises:
@@ -390,14 +392,20 @@ def removed_unread(home: Path, journal: Path, now: float) -> list[Row]:
     if not journal.exists():
         return []
     since = round((now - _TOLD_DAYS * 86_400) * 1000)
-    return [row for row in EditReader(journal).unread(since) if not _is_back(home, row)]
+    found: list[Row] = []
+    known: dict[str, set[bytes]] = {}  # file -> notes in it, and those that a newer edit took
+    for row in EditReader(journal).unread(since):
+        if row.file not in known:
+            known[row.file] = _notes(read_whole(home / row.file) or b"")
+        gone = _notes(b"".join(line for hunk in edit_of(row).hunks or () for line in hunk.removed))
+        if not gone <= known[row.file]:
+            found.append(row)
+        known[row.file] |= gone
+    return found
 
 
-def _is_back(home: Path, row: Row) -> bool:
-    """Return whether all that an edit took out is in its file."""
-    there = {unit.strip() for unit in units_of(read_whole(home / row.file) or b"")}
-    gone = units_of(b"".join(line for hunk in edit_of(row).hunks or () for line in hunk.removed))
-    return all(unit.strip() in there for unit in gone if is_note(unit))
+def _notes(text: bytes) -> set[bytes]:
+    return {unit.strip() for unit in units_of(text) if is_note(unit)}
 
 
 def _heading(unit: bytes) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 
 from honeybadger_host.documents import rendering
 from honeybadger_host.documents.history import remove_notes
+from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, NotesRevised
 from honeybadger_host.text.json_values import BOM
@@ -311,6 +312,20 @@ def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:
     assert world.text == older.replace(b"- a", b"- apple")
     world.kill()
     assert not world.look()
+
+
+def test_notes_taken_again_are_told_of_the_newest_save(world: World) -> None:
+    world.add("a", "b")
+    for _ in range(2):
+        notes = world.text
+        world.look(seconds=5)
+        world.save(b"")
+        world.look()
+        (told,) = removed_unread(world.home, world.journal.path, world.wall())
+        assert told.seq == world.journal.committed_seq
+        world.save(notes)
+        world.look()
+    assert not removed_unread(world.home, world.journal.path, world.wall())
 
 
 def test_deleting_older_notes_means_they_were_read(world: World) -> None:
