@@ -6,24 +6,25 @@ another category by moving its file. Source: docs/decisions/013-entries.md.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, get_args
 
 import orjson
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN, OPERATOR
-from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, OriginKind, is_name
+from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, OriginKind
+from honeybadger_agent.wire.labels import EntryId, EntryName
 from honeybadger_agent.wire.refusals import check_numbers
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.labels import each_once
-from honeybadger_host.text.time_stamps import time_in, time_stamp
+from honeybadger_host.text.time_stamps import time_stamp
 
 KINDS: Final = frozenset(get_args(OriginKind))
 _BY_AUTHOR: Final[Mapping[str | None, OriginKind]] = {None: "human", HUMAN: "human", CONSOLIDATOR: "inferred"}
@@ -55,19 +56,6 @@ def origin_of(sender: str, claim: OriginKind | None, where: str | None, *, is_ag
     if claim is None:
         return Origin("agent") if is_agent else None
     return Origin(claim, not (is_agent and claim == "agent"), where)
-
-
-def take_origin(members: dict[str, Any]) -> Origin | None:
-    """Remove the origin from a file's members and return it; None: there is none.
-
-    A value that is no origin stays a member of the person's own.
-    """
-    if not isinstance(members.get("origin"), str) or members["origin"] not in KINDS:
-        return None
-    kind: OriginKind = members.pop("origin")
-    is_claimed = members.pop("origin_claimed") is True if isinstance(members.get("origin_claimed"), bool) else False
-    where = members.pop("origin_from") if isinstance(members.get("origin_from"), str) else None
-    return Origin(kind, is_claimed, where or None)
 
 
 def origin_members(origin: Origin | None) -> dict[str, Any]:
@@ -103,22 +91,6 @@ class Standing:
 
 
 STANDS: Final = Standing()
-
-
-def take_standing(members: dict[str, Any]) -> Standing:
-    """Remove the standing from a file's members and return it. A value that is no time or id stays a person's own."""
-    ids = members.get("supersedes")
-    is_ids = isinstance(ids, list) and all(isinstance(one, str) and ENTRY_ID.fullmatch(one) for one in ids)
-    by = members.get("superseded_by")
-    until = time_in(members.get("valid_until"))
-    standing = Standing(
-        tuple(dict.fromkeys(ids)) if is_ids and isinstance(ids, list) else (),
-        by if isinstance(by, str) and ENTRY_ID.fullmatch(by) else None,
-        until,
-    )
-    for name in standing_members(standing):
-        del members[name]
-    return standing
 
 
 def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
@@ -232,6 +204,15 @@ class _File(Edited):
 
 
 # Members with another value are a person's own: they are kept, and the host does not use them.
+_USED: Final[Mapping[str, TypeAdapter[Any]]] = {
+    "name": TypeAdapter(EntryName),
+    "pinned": TypeAdapter(bool),
+    "supersedes": TypeAdapter(list[EntryId]),
+    "superseded_by": TypeAdapter(EntryId),
+    "valid_until": TypeAdapter(Time),
+    "origin": TypeAdapter(OriginKind),
+}
+_USED_WITH_ORIGIN: Final = {"origin_claimed": TypeAdapter(bool), "origin_from": TypeAdapter(str)}
 _USED_IF: Final = {
     "name": "a name that a file could have",
     "pinned": "true or false",
@@ -255,10 +236,8 @@ def parse_entry(data: bytes, file: str) -> Entry:
     check_numbers(data.removeprefix(BOM))
     said = checked(_File, value)
     more = {member: what for member, what in (said.model_extra or {}).items() if member not in _PLACED}
-    name: str | None = None
-    if isinstance(more.get("name"), str) and is_name(more["name"]):  # else it is the person's own member
-        name = unicodedata.normalize("NFC", more.pop("name"))
-    pinned = more.pop("pinned") is True if isinstance(more.get("pinned"), bool) else False
+    used = _take(more, _USED)
+    by_origin = _take(more, _USED_WITH_ORIGIN) if "origin" in used else {}
     return Entry(
         id=entry_id,
         category=category,
@@ -271,12 +250,26 @@ def parse_entry(data: bytes, file: str) -> Entry:
         title=said.title or None,
         aliases=each_once(said.aliases),
         reinforced=said.reinforced,
-        name=name,
-        pinned=pinned,
-        origin=take_origin(more),
-        standing=take_standing(more),
+        name=used.get("name"),
+        pinned=used.get("pinned", False),
+        origin=Origin(used["origin"], by_origin.get("origin_claimed", False), by_origin.get("origin_from") or None)
+        if "origin" in used
+        else None,
+        standing=Standing(
+            tuple(dict.fromkeys(used.get("supersedes", ()))), used.get("superseded_by"), used.get("valid_until")
+        ),
         more=more,
     )
+
+
+def _take(members: dict[str, Any], kinds: Mapping[str, TypeAdapter[Any]]) -> dict[str, Any]:
+    """Remove the members that are of their kind and return them."""
+    taken: dict[str, Any] = {}
+    for name in kinds.keys() & members:
+        with contextlib.suppress(ValidationError):
+            taken[name] = kinds[name].validate_python(members[name], strict=True)
+            del members[name]
+    return taken
 
 
 def dump_entry(entry: Entry) -> bytes:
@@ -299,8 +292,7 @@ def dump_entry(entry: Entry) -> bytes:
     value |= {**entry.more, **value}
     if entry.pinned:
         value["pinned"] = True
-    for member, what in standing_members(entry.standing).items():
-        value.setdefault(member, what)
+    value |= {**standing_members(entry.standing), **value}
     if "origin" not in entry.more:  # a person's own member of this name stays
         value |= origin_members(entry.origin)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
