@@ -242,18 +242,14 @@ class Journal:
             digest: SHA-256 of the request; records of other bytes under the same id are dropped.
         """
         with self._transaction() as connection:
-            row = connection.execute(
-                "SELECT attempts, steps FROM turns WHERE grp=? AND sender=? AND request=? AND digest=?", (*turn, digest)
-            ).fetchone()
-            attempts, steps = (row[0] + 1, row[1]) if row else (1, b"")
-            if row is None:
-                connection.execute(
-                    "INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,1,x'')", (*turn, digest, self.committed_seq)
-                )
-            else:
-                connection.execute(
-                    "UPDATE turns SET attempts = ? WHERE grp=? AND sender=? AND request=?", (attempts, *turn)
-                )
+            of_turn = "grp=? AND sender=? AND request=?"
+            connection.execute(f"DELETE FROM turns WHERE {of_turn} AND digest != ?", (*turn, digest))  # noqa: S608  a constant
+            connection.execute(
+                "INSERT INTO turns VALUES (?,?,?,?,?,1,x'') ON CONFLICT DO UPDATE SET attempts = attempts + 1",
+                (*turn, digest, self.committed_seq),
+            )
+            query = f"SELECT attempts, steps FROM turns WHERE {of_turn}"  # noqa: S608  a constant
+            attempts, steps = connection.execute(query, turn).fetchone()
         return BegunTurn(attempts, steps.splitlines())
 
     def keep_step(self, turn: TurnKey, step: bytes, spent: Spent | None = None) -> None:

@@ -17,6 +17,7 @@ import orjson
 from pydantic import BeforeValidator, Field
 
 from honeybadger_agent.wire import MAX_NUMBER
+from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
@@ -317,6 +318,10 @@ class Deletion(Edited):
         return since is None or turn.number > self.context_begins_after or turn.at > since
 
 
-def parse_deletion(data: bytes | None) -> Deletion:
-    """Return the deletion that a file records. Raises ValueError."""
-    return Deletion() if data is None else Deletion.model_validate(read_json(data))
+def parse_deletion(data: bytes | None, file: str) -> Deletion:
+    """Return the deletion that a file records; a damaged record, which is logged, records none."""
+    try:
+        return Deletion() if data is None else checked(Deletion, read_json(data))
+    except ValueError:
+        log.warning("session.mark_lost", file=file)
+        return Deletion()

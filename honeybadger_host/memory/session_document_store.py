@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -78,14 +78,13 @@ class _Working:
     Args:
         base: the newest version with everything decided so far; the turns in `behind` come after it.
         data: the bytes of that version; None: there is none.
-        tombstone: the content of `deleted_file` after this batch; `deletion`: the same, parsed.
+        tombstone: the content of `deleted_file` after this batch, where it is loaded.
     """
 
     base: SessionDocument
     data: bytes | None
     behind: list[Turn]
     tombstone: bytes | None = None
-    deletion: Deletion = field(default_factory=lambda: Deletion())
 
 
 class Sessions:
@@ -158,11 +157,7 @@ class Sessions:
     def deletion(self, group: str, session: str) -> Deletion:
         """Return the record of a document's last deletion. Raises WorldFailed if its file cannot be read."""
         file = deleted_file(group, session)
-        try:
-            return parse_deletion(self._current(file))
-        except ValueError:
-            log.warning("session.mark_lost", file=file)
-            return Deletion()
+        return parse_deletion(self._current(file), file)
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -187,9 +182,7 @@ class Sessions:
     def load_removal(self, group: str, session: str) -> None:
         """Load a session and its last deletion for `remove`. Raises WorldFailed."""
         self.load(group, session)
-        working = self._working[group, session]
-        working.tombstone = self._current(deleted_file(group, session))
-        working.deletion = self.deletion(group, session)
+        self._working[group, session].tombstone = self._current(deleted_file(group, session))
 
     def view(self, group: str, session: str) -> View:
         """Return a document with everything decided so far. It must be loaded."""
@@ -244,7 +237,9 @@ class Sessions:
         """
         working = self._working[group, session]
         turns = self.view(group, session).document.turns or 0
-        after, since = working.deletion.context_begins_after, working.deletion.context_begins_at
+        file = deleted_file(group, session)
+        deletion = parse_deletion(working.tombstone, file)
+        after, since = deletion.context_begins_after, deletion.context_begins_at
         is_later = begins_again and turns > after
         if is_later:
             after, since = turns, now
@@ -258,7 +253,6 @@ class Sessions:
             "context_begins_after": after,
             "context_begins_at": None if since is None else time_stamp(since, "milliseconds"),
         }
-        file = deleted_file(group, session)
         data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
@@ -277,8 +271,8 @@ class Sessions:
                 held.behind = [turn for turn in held.behind if not mark.names(turn.number)]
         elif (held := self._working.get(_session_of(change.file))) is not None:
             if isinstance(change, FileWritten) and change.file.endswith(".deleted"):
-                held.tombstone, held.deletion = change.data, parse_deletion(change.data)
-                held.base = empty_document(held.base.session_id, held.deletion.turns)
+                held.tombstone, turns = change.data, parse_deletion(change.data, change.file).turns
+                held.base = empty_document(held.base.session_id, turns)
             elif isinstance(change, FileWritten):
                 held.base, held.data = parse_document(change.data, held.base.session_id), change.data
             else:
