@@ -212,7 +212,10 @@ _USED: Final[Mapping[str, TypeAdapter[Any]]] = {
     "valid_until": TypeAdapter(Time),
     "origin": TypeAdapter(OriginKind),
 }
-_USED_WITH_ORIGIN: Final = {"origin_claimed": TypeAdapter(bool), "origin_from": TypeAdapter(str)}
+_USED_WITH_ORIGIN: Final[Mapping[str, TypeAdapter[Any]]] = {
+    "origin_claimed": TypeAdapter(bool),
+    "origin_from": TypeAdapter(str),
+}
 _USED_IF: Final = {
     "name": "a name that a file could have",
     "pinned": "true or false",
