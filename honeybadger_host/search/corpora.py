@@ -45,7 +45,6 @@ class _Held:
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     corpus: Corpus | None = None
-    size: int = 0
     generation: int = 0
     is_loading: bool = False
     deltas: deque[Delta] = field(default_factory=deque)
@@ -70,7 +69,7 @@ class Corpora:
 
     @property
     def resident_bytes(self) -> int:
-        return sum(held.size for held in list(self._held.values()))
+        return sum(corpus.memory_bytes for held in list(self._held.values()) if (corpus := held.corpus) is not None)
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:
         """Return the result of `ask` for a group's corpus, global documents included. Raises WorldFailed."""
@@ -123,17 +122,13 @@ class Corpora:
             return
         _apply(held.deltas, corpus)
         with self._lock:
-            if held.corpus is corpus:
-                held.size = corpus.memory_bytes
-                if corpus.later > BLOCK_DOCUMENTS:
-                    self._drop(group)  # loaded again, their postings are in the database
+            if held.corpus is corpus and corpus.later > BLOCK_DOCUMENTS:
+                self._drop(group)  # loaded again, their postings are in the database
 
     def _drop(self, group: str) -> None:
         """Evict a corpus. The lock is held."""
         del self._used[group]
-        held = self._held[group]
-        held.corpus = None  # a running search still uses it, and its queued changes
-        held.size = 0
+        self._held[group].corpus = None  # a running search still uses it, and its queued changes
 
     # -- loading ----------------------------------------------------------------------------------------------------
 
@@ -159,7 +154,7 @@ class Corpora:
             if self._vectors is not None:
                 self._vectors.load(numbers, corpus)
             if generation == self._db.generation:  # else its database is gone
-                held.corpus, held.size, held.generation = corpus, corpus.memory_bytes, generation
+                held.corpus, held.generation = corpus, generation
         finally:
             held.is_loading = False
         log.debug("index.loaded", group=group, documents=len(corpus), seconds=round(time.monotonic() - started, 3))

@@ -22,7 +22,6 @@ from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.errors import SettingsError, WorldFailed
 
 Floats: TypeAlias = npt.NDArray[np.float32]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _MAX_TEXT_LENGTH: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
 # This many unrelated texts are counted with the group's own: in a small group all may be related, or none.
@@ -82,44 +81,41 @@ class Vectors:
     def __init__(self, dimensions: int, unrelated: tuple[float, float]) -> None:
         self._unrelated = unrelated
         self._matrix: Floats = np.zeros((0, dimensions), np.float32)
-        self._has: Mask = np.zeros(0, np.bool_)
         self._size = 0
 
     @property
     def memory_bytes(self) -> int:
-        return int(self._matrix.nbytes + self._has.nbytes)
+        return int(self._matrix.nbytes)
 
     def resize(self, size: int) -> None:
         """Grow to `size` rows; it never shrinks, and new rows have no vector."""
         self._size = max(size, self._size)
-        if size > len(self._has):
-            more = max(size, len(self._has) * 3 // 2) - len(self._has)
+        if size > len(self._matrix):
+            more = max(size, len(self._matrix) * 3 // 2) - len(self._matrix)
             self._matrix = np.concatenate((self._matrix, np.zeros((more, self._matrix.shape[1]), np.float32)))
-            self._has = np.concatenate((self._has, np.zeros(more, np.bool_)))
 
     def put(self, row: int, vector: npt.NDArray[np.floating]) -> None:
         """Set the vector of a row, of length 1; the row is below the size."""
         self._matrix[row] = vector
-        self._has[row] = True
 
     def drop(self, row: int) -> None:
         if row < self._size:
             self._matrix[row] = 0
-            self._has[row] = False
 
     def standing_out(self, question: Floats) -> Floats:
         """Return for every row by how many spreads it is nearer to the question than unrelated texts are."""
-        return standing_out(self._matrix[: self._size] @ question, self._has[: self._size], self._unrelated)
+        return standing_out(self._matrix[: self._size] @ question, self._unrelated)
 
 
-def standing_out(cosines: Floats, has: Mask, unrelated: tuple[float, float]) -> Floats:
+def standing_out(cosines: Floats, unrelated: tuple[float, float]) -> Floats:
     """Return standard scores: 0 for rows below the mean or without a vector, so that a vector never costs points.
 
     Args:
-        has: which rows have a vector.
+        cosines: 0 for rows without a vector, which are zeros.
         unrelated: mean and spread that count as those of `UNRELATED_COUNT` more rows.
     """
     mean, spread = unrelated
+    has = cosines != 0
     known = cosines[has].astype(np.float64)
     count = len(known) + UNRELATED_COUNT
     middle = (known.sum() + UNRELATED_COUNT * mean) / count
