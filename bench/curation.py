@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.pipeline import Figure
-from honeybadger_host.curation.candidates import alike, identical
+from honeybadger_host.curation.candidates import alike
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.proposal import Operation, Proposal
 
@@ -51,7 +51,7 @@ def group_of(count: int) -> dict[str, str]:
 
 def a_pass(items: dict[str, str]) -> None:
     """Look for candidates, and check a merge for each pair that was found."""
-    pairs = [pair.ids for pair in alike(items) if pair.share >= 1] + [ids[:2] for ids in identical(items)]
+    pairs = [pair.ids for pair in alike(items) if pair.share >= 1]
     known = Known(texts=items, is_person=lambda turn: True, group_size=len(items))
     merges = [
         Operation(n=n, op="merge", sources=(one, other), result=items[one])

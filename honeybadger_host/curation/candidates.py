@@ -1,4 +1,4 @@
-"""Finds candidates for tidying up without a model: entries with the same text, and similar texts. Pure.
+"""Finds candidates for tidying up without a model: similar texts. Pure.
 
 A candidate is only a question to a model or a person. A text is compared with the texts that share most of its rare
 words, so that time and memory grow with the number of entries and not with its square.
@@ -34,14 +34,6 @@ class Pair(NamedTuple):
 
     ids: tuple[str, str]
     share: float
-
-
-def identical(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the ids of identical texts, a tuple for each text, in the order given. `texts`: id -> text."""
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    for name, text in texts.items():
-        groups[text].append(name)
-    return [tuple(ids) for ids in groups.values() if len(ids) > 1]
 
 
 def alike(texts: Mapping[str, str]) -> list[Pair]:

@@ -121,11 +121,8 @@ class Consolidations:
         for operation in (one for each in earlier if mark and each.id == mark.proposal for one in each.operations):
             told |= {quote.turn for quote in operation.evidence if operation.op == "write_summary"}
         summary = [turn for turn in before if turn.number in told]
-        material = Material(session, now, before, summary, uses.notes_in(group), self._is_said)
+        material = Material(session, now, before, summary, uses.notes_in(group), uses.is_person)
         return material, again is not None or len(now) < len(due)
-
-    def _is_said(self, turn: Turn) -> bool:
-        return self._uses.is_person(turn) and turn.content != FORGOTTEN
 
     def _earlier(self, group: str, session: str) -> list[Proposal]:
         """Return the earlier proposals of a session."""
@@ -147,7 +144,7 @@ class Consolidations:
         known = Known(
             texts={note: place.text for note, place in material.notes.items()},
             turns=material.by_place,
-            is_person=self._is_said,
+            is_person=self._uses.is_person,
             protected=protected_notes(material.notes),
             group_size=len(material.notes),
             is_forgotten=self._uses.forgotten_in(group),

@@ -7,6 +7,7 @@ newest turns: a model names the turns that show a preference, and their sentence
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from pydantic import Field
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.curation.asking import FAILED, Answer, Answered, Question, read_answer, read_directive
-from honeybadger_host.curation.candidates import Pair, alike, identical
+from honeybadger_host.curation.candidates import Pair, alike
 from honeybadger_host.curation.gates import STRENGTH
 from honeybadger_host.curation.passes import (
     BEGINNING,
@@ -46,6 +47,7 @@ from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Edited, Texts
+from honeybadger_host.memory.entries.entry import Entry
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
@@ -249,14 +251,22 @@ def folds(snapshot: Snapshot) -> list[Operation]:
 
     Identical notes are not merged, so that their authors and times stay: contexts show such notes once.
     """
-    found: list[Operation] = []
-    for ids in identical({name: entry.content for name, entry in snapshot.entries.items()}):
-        free = tuple(each for each in ids if each not in snapshot.protected)
-        oldest = snapshot.entries[ids[0]]
-        if len(free) > 1 and len(oldest.content) <= MAX_TEXT:
-            category, why = snapshot.entries[free[0]].category, "the same text, byte for byte"
-            found.append(Operation(n=1, op="merge", sources=free, result=oldest.content, category=category, why=why))
-    return found
+    free: defaultdict[str, list[Entry]] = defaultdict(list)
+    for name, entry in snapshot.entries.items():
+        if name not in snapshot.protected:
+            free[entry.content].append(entry)
+    return [
+        Operation(
+            n=1,
+            op="merge",
+            sources=tuple(entry.id for entry in same),
+            result=text,
+            category=same[0].category,
+            why="the same text, byte for byte",
+        )
+        for text, same in free.items()
+        if len(same) > 1 and len(text) <= MAX_TEXT
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- the question

@@ -45,6 +45,7 @@ from honeybadger_host.search.notes import NotePlace, notes_of
 from honeybadger_host.search.sources import sources
 from honeybadger_host.settings import Settings
 from honeybadger_host.text.labels import folded
+from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
 
 # Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
@@ -96,8 +97,8 @@ class PassDependencies:
         return notes_of(group, read_whole(self.home / f"groups/{group}/{MEMORY}") or b"")
 
     def is_person(self, turn: Turn) -> bool:
-        """Return whether a person said a turn: not an agent, and not the host, which gives agents their tasks."""
-        if turn.role != "user" or is_system_sender(turn.by):
+        """Return whether a person said a turn that is not forgotten: no agent, and not the host, which gives tasks."""
+        if turn.role != "user" or is_system_sender(turn.by) or turn.content == FORGOTTEN:
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 

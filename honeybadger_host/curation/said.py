@@ -84,10 +84,6 @@ class Pick:
     turn: Turn
     sentences: tuple[int, ...]
 
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.session, self.turn.number
-
     def runs(self) -> list[str]:
         """Return the text of each run of adjacent sentences, byte for byte."""
         spans = sentences_of(self.turn.content)
@@ -137,7 +133,7 @@ def picked(refs: Iterable[str], turns: Turns, session: str = "") -> list[Pick]:
         if 1 <= first <= last <= count:
             found.setdefault(place, set()).update(range(first - 1, last))
     picks = (Pick(place[0], turns[place], tuple(sorted(chosen))) for place, chosen in found.items())
-    return sorted(picks, key=lambda pick: (pick.turn.at, pick.place))
+    return sorted(picks, key=lambda pick: (pick.turn.at, pick.session, pick.turn.number))
 
 
 def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
@@ -251,7 +247,7 @@ def chosen_minutes(picks: Sequence[Pick], fill: Sequence[tuple[str, Turn]] = ())
         if size <= room:
             kept.append(evidence)
             room -= size
-    there = {pick.place for pick in picks}
+    there = {(pick.session, pick.turn.number) for pick in picks}
     for session, turn in reversed(fill):
         if (session, turn.number) in there or not turn.content.strip():
             continue
