@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from typing import Literal, TypeAlias
-
-Precision: TypeAlias = Literal["auto", "seconds", "milliseconds"]
+from typing import Literal
 
 
-def time_stamp(at: datetime, precision: Precision = "seconds") -> str:
+def time_stamp(at: datetime, precision: Literal["auto", "seconds", "milliseconds"] = "seconds") -> str:
     """Return an aware time in UTC as RFC 3339, such as `2026-11-21T06:00:00Z`.
 
     Args:
