@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from bench.recall.cases import Conversation, Question, documents_of
-from honeybadger_host.search.asked import WEIGHTS, Signals, look_up
+from honeybadger_host.search.asked import WEIGHTS, look_up, signals_of
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
@@ -122,8 +122,8 @@ def fts5_with_signals(conversation: Conversation) -> Ranker:
             text += WEIGHTS[table] * np.array([found[table].get(row, 0.0) for row in rows])
         text += WEIGHTS["session"] * np.array([found["session"].get(session_of[row], 0.0) for row in rows])
         share = np.where(text > 0, text.max(), 0)
-        parts = Signals(corpus, query, conversation.now(question), asked.named).parts(np.array(rows), has_words=True)
-        scores = text + sum(WEIGHTS[signal] * share * part for signal, part in parts.items())
+        signals = signals_of(corpus, query, conversation.now(question), asked.named)
+        scores = text + sum(WEIGHTS[signal] * share * has[rows] for signal, has in signals.items())
         return [rows[place] for place in np.argsort(-scores, kind="stable")[:limit].tolist()]
 
     weakref.finalize(rank, database.close)

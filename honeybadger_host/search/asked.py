@@ -170,54 +170,22 @@ def _has(words: Collection[str], part: str) -> bool:
     return part in words or f"{part}s" in words
 
 
-class Signals:
-    """The signals other than text that a question asks for.
+def signals_of(corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> dict[Signal, Mask]:
+    """Return the signals other than text that a question asks for, each with the rows that have it.
 
     A turn scores by its author when the question names one or says "my".
 
     Args:
         named: numbers of the authors that it names.
     """
-
-    def __init__(self, corpus: Corpus, query: Query, now: datetime, named: Collection[int]) -> None:
-        self._corpus = corpus
-        self._authors = named
-        self._role = corpus.labels.get("user") if query.is_first_person else None
-        self._dates = dates_said(query.text, now, corpus.sums().years)
-        self.asks_date = bool(self._dates)
-        self.active: list[Signal] = ["statement"]
-        if self._authors or self._role is not None:
-            self.active.append("author")
-        if self.asks_date:
-            self.active.append("date")
-        self._asks: Mask = np.zeros(corpus.size, np.bool_)
-        self._asks[corpus.postings(QUESTION_MARK) >> np.uint32(TF_BITS)] = True
-
-    def parts(self, rows: Rows, *, has_words: bool) -> dict[Signal, Shares]:
-        """Return the value of every signal for each row, 0 to 1.
-
-        Args:
-            has_words: else author and date are all there is, and the other signals only rank what has one of these.
-        """
-        corpus = self._corpus
-        parts: dict[Signal, Shares] = {}
-        if "author" in self.active:
-            meant = np.isin(view(corpus.author_of, np.int32)[rows], [*self._authors])
-            if self._role is not None:
-                meant |= view(corpus.role_of, np.int32)[rows] == self._role
-            parts["author"] = (meant & (view(corpus.kinds, np.int8)[rows] == TURN)).astype(np.float64)
-        if self.asks_date:
-            parts["date"] = self.dates(rows)
-        counts: Mask = np.ones(len(rows), np.bool_)
-        if not has_words:
-            counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
-        parts["statement"] = (~self._asks[rows] & counts).astype(np.float64)
-        return parts
-
-    def dates(self, rows: Rows) -> Shares:
-        """Return 1 for documents from a date of the question, 0 for others."""
-        at = view(self._corpus.at, np.float64)[rows]
-        scores = np.zeros(len(rows))
-        for start, end in self._dates:
-            scores[(at >= start) & (at < end)] = 1.0
-        return scores
+    signals: dict[Signal, Mask] = {}
+    role = corpus.labels.get("user", -1) if query.is_first_person else -1
+    if named or role >= 0:
+        meant = np.isin(view(corpus.author_of, np.int32), [*named]) | (view(corpus.role_of, np.int32) == role)
+        signals["author"] = meant & (view(corpus.kinds, np.int8) == TURN)
+    at = view(corpus.at, np.float64)
+    if dates := dates_said(query.text, now, corpus.sums().years):
+        signals["date"] = np.logical_or.reduce([(at >= start) & (at < end) for start, end in dates])
+    signals["statement"] = np.ones(corpus.size, np.bool_)
+    signals["statement"][corpus.postings(QUESTION_MARK) >> np.uint32(TF_BITS)] = False
+    return signals

@@ -132,10 +132,8 @@ class Lookups:
             f"WHERE file IN ({marks}) AND key = ? GROUP BY file"
         )
         there = dict(self._db.rows(query, (*files, key)))
-        for file in files:
-            if file in there:
-                return self.show([there[file]]).get(there[file])
-        return None
+        number = next((there[file] for file in files if file in there), 0)
+        return self.show([number]).get(number)
 
     def known(self, group: str, category: str, normalised: str) -> str | None:
         """Return the id of an indexed entry with exactly this text; see `labels.folded`. Raises WorldFailed."""

@@ -25,9 +25,9 @@ from honeybadger_host.search.asked import (
     AskedTerm,
     Shares,
     Signal,
-    Signals,
     idf_of,
     look_up,
+    signals_of,
 )
 from honeybadger_host.search.blocks import TF_BITS
 from honeybadger_host.search.corpus import TURN, Corpus, Floats, Layout, Mask, Rows, view
@@ -126,7 +126,7 @@ class Ranking:
         query = analyse_query(question)
         self._corpus = corpus
         self._asked = look_up(corpus, query)
-        self._signals = Signals(corpus, query, now, self._asked.named)
+        self._signals = signals_of(corpus, query, now, self._asked.named)
         # by how many spreads each row's vector stands out
         self._spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
         self._kinds, self._lengths = view(corpus.kinds, np.int8), view(corpus.lengths, np.float32)
@@ -150,8 +150,7 @@ class Ranking:
         text: Floats = scores["terms"] * np.float32(WEIGHTS["terms"])
         text += scores["around"] * np.float32(WEIGHTS["around"])
         text += scores["session"] * np.float32(WEIGHTS["session"])
-        if not mask.all():
-            text *= mask
+        text *= mask
         scale = float(text.max(initial=0.0))
         vector: Floats = np.zeros(len(text), np.float32)
         if self._spreads is not None:
@@ -159,11 +158,13 @@ class Ranking:
             text += vector
         rarity = 0.0
         dated: Mask = np.zeros(len(text), np.bool_)
-        if self._signals.asks_date and not filters.needs_word:
-            dated = self._signals.dates(np.arange(len(text))) > 0
+        if "date" in self._signals and not filters.needs_word:
+            dated = self._signals["date"]
             rarity = idf_of(self._asked.many, int(np.count_nonzero(dated)))
-        found = mask if not scale else (text > self._least(text, limit, scale)) | (dated & mask)
-        rows: Rows = np.flatnonzero(found)
+        found = text > self._least(text, limit, scale)
+        if not scale and "author" in self._signals:
+            found |= self._signals["author"]
+        rows: Rows = np.flatnonzero((found | dated) & mask)
         rest = sum(self._rest(rows, text[rows], scale, rarity).values(), np.zeros(len(rows)))
         chosen = self._ordered(rows, text[rows] + rest, limit)
         parts = {signal: WEIGHTS[signal] * points[chosen].astype(np.float64) for signal, points in scores.items()}
@@ -192,18 +193,19 @@ class Ranking:
         hits: list[Hit] = []
         for place, row in enumerate(rows.tolist()):
             parts = {signal: float(scores[place]) for signal, scores in points.items() if scores[place]}
-            hit = Hit(
-                number=corpus.numbers[row],
-                kind=KINDS[corpus.kinds[row]],
-                author=labels[corpus.author_of[row]],
-                score=sum(parts.values()),
-                parts=parts,
-                terms=words[place],
-                coverage=float(coverage[place]),
-                rarity=float(rarest[place]) / most,
-                shared=float(covered[place]) / most,
+            hits.append(
+                Hit(
+                    number=corpus.numbers[row],
+                    kind=KINDS[corpus.kinds[row]],
+                    author=labels[corpus.author_of[row]],
+                    score=sum(parts.values()),
+                    parts=parts,
+                    terms=words[place],
+                    coverage=float(coverage[place]),
+                    rarity=float(rarest[place]) / most,
+                    shared=float(covered[place]) / most,
+                )
             )
-            hits.append(hit)
         return hits
 
     # -- text ---------------------------------------------------------------------------------------------------
@@ -232,12 +234,8 @@ class Ranking:
         for asked in self._asked.terms:
             places: Rows = laid.places[asked.rows].astype(np.intp)
             is_turn = places >= 0
-            if not is_turn.any():
-                continue
-            turns, counts = asked.rows, asked.counts
-            if not is_turn.all():
-                turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
-            where, said = _said_around(laid.layout, places, counts, near)
+            turns, counts = asked.rows[is_turn], asked.counts[is_turn]
+            where, said = _said_around(laid.layout, places[is_turn], counts, near)
             norm = _norm(laid.layout.words[where], laid.average)
             norm += said
             said /= norm
@@ -267,7 +265,7 @@ class Ranking:
         text = text[text > 0]
         if len(text) <= limit:
             return 0.0
-        more = sum(WEIGHTS[signal] for signal in self._signals.active)
+        more = sum(WEIGHTS[signal] for signal in self._signals)
         return max(0.0, 0.999 * (_reached(text, limit) - scale * more))  # 0.999: rounding
 
     def _rest(self, rows: Rows, text: Floats, scale: float, date_rarity: float) -> dict[Signal, Shares]:
@@ -278,10 +276,11 @@ class Ranking:
         Args:
             scale: the best text score.
         """
-        share = np.where(text > 0, scale, 0.0) if scale else np.ones(len(rows))
-        shares = {"date": np.maximum(share, date_rarity)}
-        parts = self._signals.parts(rows, has_words=bool(scale)).items()
-        return {signal: WEIGHTS[signal] * scores * shares.get(signal, share) for signal, scores in parts}
+        share: Shares = np.where(text > 0, scale, 0.0) if scale else np.ones(len(rows))
+        shares: dict[Signal, Shares] = {"date": np.maximum(share, date_rarity)}
+        return {
+            signal: WEIGHTS[signal] * has[rows] * shares.get(signal, share) for signal, has in self._signals.items()
+        }
 
     def _ordered(self, rows: Rows, scores: npt.NDArray[np.floating], limit: int) -> Rows:
         """Return at most `limit` of the rows with scores above zero, best first."""

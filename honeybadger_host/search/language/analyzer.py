@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -207,8 +207,9 @@ def analyse_query(text: str) -> Query:
     found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
     words: set[str] = set()
-    is_english = any(_STOPS_IN.get(word) == ["english"] for word in _FUNCTION_WORD.findall(normal.casefold()))
-    is_told = is_english or language != "english"
+    is_told = language != "english" or any(
+        _STOPS_IN.get(word) == ["english"] for word in _FUNCTION_WORD.findall(normal.casefold())
+    )
     for token, kind in dict.fromkeys((match.group(), match.lastgroup) for match in _TOKEN.finditer(normal)):
         if kind == "cjk":
             words.add(token)
@@ -307,15 +308,13 @@ def _stem(word: str, language: str) -> str:
     word = word[:MAX_TERM]
     if language == "english":
         word = IRREGULAR.get(word, word)
-    stemmer = _stemmer(language)
-    stem: str = word if stemmer is None else stemmer.stemWord(word)
-    return stem or word  # Turkish `leri`, as in `URL'leri`, is all suffix
+    return _stemmer(language)(word) or word  # Turkish `leri`, as in `URL'leri`, is all suffix
 
 
 @cache
-def _stemmer(language: str) -> Stemmer.Stemmer | None:
+def _stemmer(language: str) -> Callable[[str], str]:
     # its own cache takes 2 MiB, and more time than it saves behind ours
-    return Stemmer.Stemmer(language, 0) if language in Stemmer.algorithms() else None
+    return Stemmer.Stemmer(language, 0).stemWord if language in Stemmer.algorithms() else str
 
 
 def _pairs(run: str) -> Sequence[str]:

@@ -64,7 +64,7 @@ def test_memory_is_embedded_in_the_background(world: World) -> None:
     assert world.index.unembedded == 0
     assert not world.index.embed()
     assert sorted(world.embedder.embedded) == ["an automobile", "ann via front: the physician called"]
-    assert {name: list(points) for name, points in world.find("car").items()} == {"e1": ["terms", "vector"]}
+    assert {name: [*points] for name, points in world.find("car").items()} == {"e1": ["terms", "vector", "statement"]}
     assert world.find("doctor")["main#1"]["vector"] > 0
 
 
