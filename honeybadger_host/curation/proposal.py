@@ -40,7 +40,6 @@ GateName: TypeAlias = Literal[
 _At: TypeAlias = Annotated[Time, PlainSerializer(show_time)]
 _Name: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 _Digest: TypeAlias = Annotated[str, shaped("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits")]
-_Text: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 _Number: TypeAlias = Annotated[Count, Field(ge=1)]
 
 
@@ -115,7 +114,7 @@ class Operation(Part):
     n: _Number
     op: Op
     sources: Annotated[tuple[FoundId, ...], Field(strict=False, max_length=1000)] = ()
-    result: _Text | None = None
+    result: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = None
     category: Category | None = None
     tags: Texts = ()
     aliases: Texts = ()

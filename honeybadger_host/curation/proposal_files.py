@@ -74,8 +74,6 @@ def stored(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) 
             changed_at = path.lstat().st_mtime
             if is_wanted(name, changed_at) and (data := read_whole(path)) is not None:
                 yield Stored(name, proposal_in(data, group, name), "", changed_at)
-        except FileNotFoundError:
-            continue  # a person removed it meanwhile
         except (OSError, WorldFailed, ValueError) as error:
             yield Stored(printable(name), None, printable(str(error)), changed_at)
 
