@@ -14,7 +14,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.search.documents import KINDS, Kind, known_by
+from honeybadger_host.search.documents import KINDS, Kind, Piece, known_by
 from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import as_found
@@ -51,20 +51,6 @@ class Found(NamedTuple):
     text: str
     names: str
     marks: Mapping[str, Any] = MappingProxyType({})
-
-
-class Listed(NamedTuple):
-    """A row of an entry in a list."""
-
-    key: str
-    category: str
-    name: str
-    title: str
-    begins: str
-    bytes: int
-    author: str
-    at: float | None
-    marks: Mapping[str, Any]
 
 
 class Among(NamedTuple):
@@ -163,8 +149,12 @@ class Lookups:
         query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
         return self._db.rows(query, values)
 
-    def listed(self, group: str, among: Among, limit: int = -1, offset: int = 0, *, newest: bool) -> list[Listed]:
-        """Return entries by category, then by name, those without a name last; or the newest first.
+    def listed(
+        self, group: str, among: Among, limit: int = -1, offset: int = 0, *, newest: bool
+    ) -> list[tuple[Piece, int]]:
+        """Return entries, each with the beginning of its text only, and the bytes of all of it.
+
+        They are sorted by category, then by name, those without a name last; or the newest first.
 
         Args:
             limit: how many at most; negative: all.
@@ -172,12 +162,15 @@ class Lookups:
         where, values = self._where(group, among)
         order = "at DESC, key" if newest else "category, name = '', name, key"
         query = (
-            "SELECT key, category, name, title, substr(text, 1, 400), bytes, author, at, marks FROM docs "  # noqa: S608  no values
+            "SELECT key, substr(text, 1, 400), at, author, category, name, title, marks, bytes FROM docs "  # noqa: S608  no values
             f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) "
             f"ORDER BY {order}"  # the inner query by name reads only an index, not the texts
         )
         rows = self._db.rows(query, (*values, limit, offset))
-        return [Listed._make((*row, orjson.loads(marks) if marks else {})) for *row, marks in rows]
+        return [
+            (Piece(key, text, at, author, category=category, name=name, title=title, marks=marks), size)
+            for key, text, at, author, category, name, title, marks, size in rows
+        ]
 
     def _where(self, group: str, among: Among) -> tuple[str, list[str | int]]:
         """Return the conditions of a query for entries, and their values."""

@@ -14,7 +14,8 @@ from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.memory.entries.entry import Entry, entry_file, show_time, version_of
 from honeybadger_host.memory.entries.store import EntryFiles
-from honeybadger_host.search.lookups import Among, Listed
+from honeybadger_host.search.documents import Piece
+from honeybadger_host.search.lookups import Among
 from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import one_line
 
@@ -50,7 +51,7 @@ def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now
         total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
     else:
         every = lookups.listed(group, among, newest=is_newest)
-        matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each)]
+        matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each[0])]
         page, total = matching[offset : offset + limit], len(matching)
     rows, has_more = _with_texts(deps.entry_files, group, page, with_content=payload.with_content or False)
     if payload.name is not None:
@@ -76,30 +77,30 @@ def _among(entries: EntryFiles, group: str, payload: ListMemoryEntries) -> tuple
     return Among(category, levels, payload.author, payload.name), base
 
 
-def _holds(entries: EntryFiles, where: Mapping[str, Any], group: str, listed: Listed) -> bool:
+def _holds(entries: EntryFiles, where: Mapping[str, Any], group: str, listed: Piece) -> bool:
     """Return whether the conditions hold for an entry, whose file is read for it."""
     read = _read(entries, group, listed)
     return read is not None and holds(where, read[1])
 
 
 def _with_texts(
-    entries: EntryFiles, group: str, listed: Sequence[Listed], *, with_content: bool
+    entries: EntryFiles, group: str, listed: Sequence[tuple[Piece, int]], *, with_content: bool
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return rows, with the content of their files if asked for, and whether the reply has no room for all."""
     if not with_content:
-        return [_row(each) for each in listed], False
+        return [_row(*each) for each in listed], False
     rows: list[dict[str, Any]] = []
     size = 0
     for each in listed:
-        data, entry = _read(entries, group, each) or (b"", None)
+        data, entry = _read(entries, group, each[0]) or (b"", None)
         size += len(data)
         if rows and size > MAX_REPLY_BYTES:
             return rows, True
-        rows.append(_row(each) if entry is None else {**_row(each), **_text(entry, data)})
+        rows.append(_row(*each) if entry is None else {**_row(*each), **_text(entry, data)})
     return rows, False
 
 
-def _read(entries: EntryFiles, group: str, listed: Listed) -> tuple[bytes, Entry] | None:
+def _read(entries: EntryFiles, group: str, listed: Piece) -> tuple[bytes, Entry] | None:
     """Return the bytes of an entry's file and the entry, or None if the file is gone."""
     place = entry_file(group, listed.category, listed.key)
     found = [place] if (entries.home / place).is_file() else entries.find(group, listed.key)
@@ -126,17 +127,19 @@ def _folders(sizes: Sequence[tuple[str, int, int]], base: int = 0, deepest: int 
     ]
 
 
-def _row(listed: Listed) -> dict[str, Any]:
+def _row(listed: Piece, size: int) -> dict[str, Any]:
+    """Return an entry of a list; `size`: bytes of its text."""
+    marks = value_in(listed.marks) or {}
     return {
         "id": listed.key,
         "category": listed.category,
         "name": listed.name or None,
         "title": listed.title or None,
-        "begins": shortened(one_line(listed.begins).text, MAX_BEGINNING),
-        "bytes": listed.bytes,
+        "begins": shortened(one_line(listed.text).text, MAX_BEGINNING),
+        "bytes": size,
         "author": listed.author or None,
-        "pinned": listed.marks.get("pinned", False),
-        "valid_until": listed.marks.get("valid_until"),
+        "pinned": marks.get("pinned", False),
+        "valid_until": marks.get("valid_until"),
         "updated": None if listed.at is None else show_time(datetime.fromtimestamp(listed.at, UTC)),
     }
 
