@@ -91,11 +91,11 @@ def with_vectors(
     corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
     corpus.add(_documents(beliefs, with_names=True))
     texts = [embedded_text("entry", "", each.content, each.names if with_names else ()) for each in beliefs]
-    for place, vector in enumerate(embedder.embed_documents(texts)):
+    for place, vector in enumerate(embedder.embed(texts)):
         corpus.vectors.put(place, vector)
 
     def rank(text: str) -> list[str]:
-        hits = search(corpus, text, now=_NOW, limit=40, vector=embedder.embed_query(text))
+        hits = search(corpus, text, now=_NOW, limit=40, vector=embedder.embed([text], is_query=True)[0])
         return [beliefs[hit.number].key for hit in hits]
 
     return rank

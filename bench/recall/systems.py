@@ -48,11 +48,11 @@ def with_vectors(embedder: Embedder) -> System:
         corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
         corpus.add(documents_of(conversation.turns))
         texts = [embedded_text("turn", turn.author, turn.text) for turn in conversation.turns]
-        for row, vector in enumerate(embedder.embed_documents(texts)):
+        for row, vector in enumerate(embedder.embed(texts)):
             corpus.vectors.put(row, vector)
 
         def rank(question: Question, limit: int) -> Sequence[int]:
-            now, vector = conversation.now(question), embedder.embed_query(question.text)
+            now, vector = conversation.now(question), embedder.embed([question.text], is_query=True)[0]
             hits = search(corpus, question.text, now=now, limit=limit, vector=vector)
             return [hit.number for hit in hits]
 

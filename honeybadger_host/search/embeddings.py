@@ -47,16 +47,8 @@ class Embedder:
         self._lock = threading.Lock()
         self._model: Any = None
 
-    def embed_documents(self, texts: Sequence[str]) -> Floats:
+    def embed(self, texts: Sequence[str], *, is_query: bool = False) -> Floats:
         """Return a row of length 1 for every text. Raises WorldFailed."""
-        return self._run(texts, is_query=False)
-
-    def embed_query(self, text: str) -> Floats:
-        """Return a vector of length 1. Raises WorldFailed."""
-        vector: Floats = self._run([text], is_query=True)[0]
-        return vector
-
-    def _run(self, texts: Sequence[str], *, is_query: bool) -> Floats:
         # the engine's strings end at a zero byte
         clean = [text[:_MAX_TEXT_LENGTH].replace("\0", " ").encode(errors="replace").decode() for text in texts]
         with self._lock:

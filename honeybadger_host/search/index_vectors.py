@@ -72,7 +72,7 @@ class IndexVectors:
                 embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows
             ]
             try:
-                vectors = self._embedder.embed_documents(texts)
+                vectors = self._embedder.embed(texts)
             except WorldFailed as error:
                 self._note(error)
                 return None
@@ -85,7 +85,7 @@ class IndexVectors:
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector, or None if the embedder fails."""
         try:
-            vector = self._embedder.embed_query(question)
+            vector: Floats = self._embedder.embed([question], is_query=True)[0]
         except WorldFailed as error:
             self._note(error)
             return None

@@ -29,16 +29,11 @@ class HashEmbedder(Embedder):
         self.embedded: list[str] = []
         self.fails = False
 
-    def embed_documents(self, texts: Sequence[str]) -> Floats:
+    def embed(self, texts: Sequence[str], *, is_query: bool = False) -> Floats:
         if self.fails:
             raise WorldFailed("the model hash cannot be run")
-        self.embedded += texts
+        self.embedded += () if is_query else texts
         return np.stack([self._vector(text) for text in texts])
-
-    def embed_query(self, text: str) -> Floats:
-        if self.fails:
-            raise WorldFailed("the model hash cannot be run")
-        return self._vector(text)
 
     def _vector(self, text: str) -> Floats:
         vector = np.zeros(self.dimensions, np.float32)

