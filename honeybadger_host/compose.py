@@ -37,7 +37,6 @@ from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handlers import Jobs, build_table
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
@@ -224,7 +223,6 @@ def _put_together(
         memory=memory,
         group_folders=group_folders,
         changed_files=changed_files,
-        edited_entries=EditedEntries(memory, pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,

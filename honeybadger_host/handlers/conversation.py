@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,6 @@ from honeybadger_agent.wire import (
     ImportedTurn,
     KeyedTurn,
     Refusal,
-    Role,
 )
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, Outcome
@@ -37,6 +36,7 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_millise
 from honeybadger_host.text.turn import Turn
 
 _DEFAULT_TURNS: Final = 100  # turns of a reply to a request that gives no limit
+_UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
@@ -50,29 +50,8 @@ def load_to_append(deps: Dependencies, asked: Asked) -> None:
         log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """The members that a turn has in each request, screened.
-
-    Args:
-        changed: counts of neutralised text, by kind.
-    """
-
-    speaker: str
-    content: str
-    tools_used: tuple[str, ...]
-    changed: Mapping[str, int]
-
-    def turn(
-        self, number: int, at: datetime, role: Role, by: str, *, key: str | None = None, data: str | None = None
-    ) -> Turn:
-        """Return the turn as the log keeps it."""
-        tokens, tools = estimate_tokens(self.content), self.tools_used
-        return Turn(number, at, role, self.speaker, by, self.content, tokens, tools, key=key, data=data)
-
-
-def said_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Said:
-    """Return the members of a turn as the log keeps them.
+def turn_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Turn:
+    """Return a turn of a request as the log keeps it, but for its number and time, which are decided later.
 
     Args:
         member: its path in the request, e.g. `payload`.
@@ -85,12 +64,11 @@ def said_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member
         if visible.count:
             texts.changed["thinking"] += visible.count
     not_blank(f"{member}.content", text)
-    return Said(
-        speaker_of(texts, payload.sender, payload.role, f"{member}.sender"),
-        texts.text(f"{member}.content", text),
-        tuple(texts.shown_name(f"{member}.tools_used", name) for name in payload.tools_used or ()),
-        texts.changed,
-    )
+    speaker = speaker_of(texts, payload.sender, payload.role, f"{member}.sender")
+    content = texts.text(f"{member}.content", text)
+    tools = tuple(texts.shown_name(f"{member}.tools_used", name) for name in payload.tools_used or ())
+    tokens = estimate_tokens(content)
+    return Turn(0, _UNDATED, payload.role, speaker, texts.asked.sender, content, tokens, tools)
 
 
 def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
@@ -100,25 +78,28 @@ def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
 
 def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, now: datetime) -> Outcome:
     """Append a turn; one that brings the session's document over a limit compacts it."""
-    payload, logs = asked.payload, deps.turn_logs
-    said = said_in(deps.texts(asked), payload, "payload")
-    number = logs.next_number(asked.group, asked.session)
-    made = said.turn(number, now, payload.role, asked.sender)
-    turn = replace(made, input_tokens=payload.input_tokens, output_tokens=payload.output_tokens)
+    payload, texts = asked.payload, deps.texts(asked)
+    turn = replace(
+        turn_in(texts, payload, "payload"),
+        number=deps.turn_logs.next_number(asked.group, asked.session),
+        at=now,
+        input_tokens=payload.input_tokens,
+        output_tokens=payload.output_tokens,
+    )
     change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
-    result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, said.changed)
+    result = with_neutralised({"turn": turn.number, "token_count": turn.token_count}, texts.changed)
     return Outcome(result, (change, *deps.sessions.after_turns([change], now)))
 
 
-# The turns of the log with the keys of a request, by key; and the screened turns of the request, each with its data.
-_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Said, str | None]]]
+# The turns of the log with the keys of a request, by key; and those of the request, each with the changes of its texts.
+_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Turn, Mapping[str, int]]]]
 
 
 def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
     turns, texts = asked.payload.turns, deps.texts(asked)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     check_names(deps, asked, names)
-    said = [_said_with_data(texts.of_record(), keyed, place) for place, keyed in enumerate(turns)]
+    said = [_keyed(texts.of_record(), turn, place) for place, turn in enumerate(turns)]
     load_to_append(deps, asked)
     return deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns}), said
 
@@ -135,38 +116,39 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], prepared: _Appen
     numbers: list[int] = []
     changes: list[TurnAdded] = []
     changed: Counter[str] = Counter()
-    for place, (keyed, (said, data)) in enumerate(zip(asked.payload.turns, screened, strict=True)):
+    for place, (keyed, (said, neutralised)) in enumerate(zip(asked.payload.turns, screened, strict=True)):
         there = known.get(keyed.key)
         if there is not None:
-            _check_same(there, keyed, said, data, place)
+            _check_same(there, said, place)
             numbers.append(there.number)
             continue
         last = at_or_later(keyed.at, last, now, f"payload.turns.{place}.at")
-        turn = said.turn(number + len(changes), last, keyed.role, asked.sender, key=keyed.key, data=data)
+        turn = replace(said, number=number + len(changes), at=last)
         known[keyed.key] = turn
         numbers.append(turn.number)
         changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id)))
-        changed.update(said.changed)
+        changed.update(neutralised)
     result = {"added": len(changes), "known": len(numbers) - len(changes), "turns": numbers}
     after = deps.sessions.after_turns(changes, now) if changes else ()
     return Outcome(with_neutralised(result, changed), (*changes, *after))
 
 
-def _said_with_data(texts: Texts, keyed: KeyedTurn, place: int) -> tuple[Said, str | None]:
-    """Return the content and the data of a turn, without credentials. Raises Refusal."""
-    said = said_in(texts, keyed, f"payload.turns.{place}")
-    return said, None if keyed.data is None else texts.data(f"payload.turns.{place}.data", keyed.data)
+def _keyed(texts: Texts, keyed: KeyedTurn, place: int) -> tuple[Turn, Mapping[str, int]]:
+    """Return a turn with its key and its data, and the changes of its texts. Raises Refusal."""
+    turn = turn_in(texts, keyed, f"payload.turns.{place}")
+    data = None if keyed.data is None else texts.data(f"payload.turns.{place}.data", keyed.data)
+    return replace(turn, key=keyed.key, data=data), texts.changed
 
 
-def _check_same(there: Turn, keyed: KeyedTurn, said: Said, data: str | None, place: int) -> None:
+def _check_same(there: Turn, said: Turn, place: int) -> None:
     """Raise Refusal if the turn of a key has other words or data; a forgotten turn is not compared."""
-    is_same = (there.role, there.content, there.data) == (keyed.role, said.content, data)
+    is_same = (there.role, there.content, there.data) == (said.role, said.content, said.data)
     if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):
         return
     field = f"payload.turns.{place}.key"
     raise Refusal(
         "conflict",
-        f"{field}: turn {there.number} of this session has the key {keyed.key!r} and says something else: give what "
+        f"{field}: turn {there.number} of this session has the key {said.key!r} and says something else: give what "
         "was said there another key; nothing was appended",
         field=field,
     )

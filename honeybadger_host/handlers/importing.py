@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
-from honeybadger_host.handlers.conversation import OFF, at_or_later, said_in, time_given
+from honeybadger_host.handlers.conversation import OFF, at_or_later, time_given, turn_in
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Texts, with_neutralised
@@ -109,10 +109,9 @@ def _turn(texts: Texts, said: ImportedTurn, number: int, last: datetime | None, 
     """Return a turn as the log keeps it. Raises Refusal."""
     speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
     named = said.model_copy(update={"sender": speaker[:MAX_LINE_CHARACTERS] or said.role})
-    clean = said_in(texts, named, "turn")
-    taken.neutralised.update(clean.changed)
-    at = at_or_later(said.at, last, now, "at")
-    return clean.turn(number, at, said.role, texts.asked.sender)
+    turn = replace(turn_in(texts, named, "turn"), number=number, at=at_or_later(said.at, last, now, "at"))
+    taken.neutralised.update(texts.changed)
+    return turn
 
 
 def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:

@@ -12,7 +12,6 @@ from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import HomeLock
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.entries.superseding import EditedEntries
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.peoples_files import ChangedFiles
 from honeybadger_host.models import Models
@@ -50,7 +49,6 @@ class Host:
     memory: Dependencies
     group_folders: GroupFolders
     changed_files: ChangedFiles
-    edited_entries: EditedEntries
     spool: Spool
     replies: ReplyRetention
     pipeline: Pipeline

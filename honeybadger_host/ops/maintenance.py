@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from honeybadger_host.documents.in_use import Found
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.handlers.entries.superseding import supersede_named
 from honeybadger_host.journal.edits import FILES_AT_ONCE
 from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.log import log
@@ -144,7 +145,7 @@ async def _take_in_saves(host: Host) -> bool:
         return saves.look(), in_use.are_marks_due(host.projections.written_seq)
 
     found, are_marks_due = await anyio.to_thread.run_sync(look)
-    await host.edited_entries.follow(found)
+    await supersede_named(host.memory, host.pipeline.change, found)
     if most := 2 * len(found) + saves.overtaken:
         edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
         for saved in found:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, TypeAlias
 
 import orjson
 
@@ -23,7 +23,7 @@ from honeybadger_host.handlers.entries.answers import WriteT, cleaned, not_found
 from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.log import log
-from honeybadger_host.memory.entries.entry import Entry, Origin, memory_folder, origin_of, parse_entry
+from honeybadger_host.memory.entries.entry import Entry, Origin, memory_folder, origin_of
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.archive import Retired, archive_entry, archive_notes, archived_file
 from honeybadger_host.search.notes import NOTE_ID
@@ -121,52 +121,47 @@ def superseded(
     return tuple(changes)
 
 
-@dataclass(frozen=True, slots=True)
-class EditedEntries:
-    """Archives the entries that a person names in `supersedes` in the file of another entry.
+_Change: TypeAlias = Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]  # see `Pipeline.change`
 
-    Args:
-        change: see `Pipeline.change`.
+
+async def supersede_named(deps: Dependencies, change: _Change, saves: Iterable[Found]) -> None:
+    """Archive the entries that people name in `supersedes` in the files of other entries.
+
+    It is done before these saves are recorded, so that a kill repeats it. Failures are logged.
     """
-
-    deps: Dependencies
-    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
-
-    async def follow(self, saves: Iterable[Found]) -> None:
-        """Archive what people's saves name, before these are recorded: a kill repeats it. Failures are logged."""
-        for saved in saves:
-            try:
-                for entry, id_ in self._named_in(saved):  # one at a time: a wrong id does not hinder the others
-                    await self._supersede(saved.file, entry, id_)
-            except WorldFailed as error:
-                log.warning("entry.not_superseded", file=saved.file, why=str(error))
-
-    def _named_in(self, saved: Found) -> list[tuple[Entry, str]]:
-        """Return the entry that was saved with each new id in its `supersedes`."""
-        group = saved.file.partition("/")[2].partition("/")[0]
-        is_entry = saved.file.startswith(f"{memory_folder(group)}/")
-        if saved.data is None or not is_entry or b'"supersedes"' not in saved.data:
-            return []
-        before: Sequence[str] = ()
-        with contextlib.suppress(ValueError):
-            before = parse_entry(saved.newest, saved.file).standing.supersedes
+    for saved in saves:
         try:
-            entry = self.deps.entry_files.parse(saved.file, saved.data)
-        except ValueError:
-            return []
-        return [(entry, id_) for id_ in entry.standing.supersedes if id_ not in before]
+            for entry, id_ in _named_in(deps.entry_files, saved):  # one by one: a wrong id hinders no other
+                await _supersede(deps, change, saved.file, entry, id_)
+        except WorldFailed as error:
+            log.warning("entry.not_superseded", file=saved.file, why=str(error))
 
-    async def _supersede(self, file: str, entry: Entry, id_: str) -> None:
-        """Archive an entry because another one supersedes it."""
-        deps, digest = self.deps, hashlib.sha256(f"{file} {id_}".encode()).digest()
-        asked = Asked(file.split("/")[1], HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
-        handler = ChangeHandler(
-            lambda asked, gone, now: Outcome({}, superseded(deps, asked.group, entry, [id_], gone, existed=True)),
-            lambda asked: load_superseded(deps, asked.group, [id_]),
-        )
-        reply = orjson.loads(await self.change(asked, "edit_memory", handler))
-        if not reply["ok"]:
-            log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
+
+def _named_in(entries: EntryFiles, saved: Found) -> list[tuple[Entry, str]]:
+    """Return the entry that was saved with each new id in its `supersedes`."""
+    group = saved.file.partition("/")[2].partition("/")[0]
+    is_entry = saved.file.startswith(f"{memory_folder(group)}/")
+    if not is_entry or b'"supersedes"' not in (saved.data or b""):
+        return []
+    before = next(places.standing_in(entries, [(saved.file, saved.newest)]), None)
+    after = next(places.standing_in(entries, [(saved.file, saved.data)]), None)
+    if after is None:
+        return []
+    known = () if before is None else before.entry.standing.supersedes
+    return [(after.entry, id_) for id_ in after.entry.standing.supersedes if id_ not in known]
+
+
+async def _supersede(deps: Dependencies, change: _Change, file: str, entry: Entry, id_: str) -> None:
+    """Archive an entry because another one supersedes it."""
+    digest = hashlib.sha256(f"{file} {id_}".encode()).digest()
+    asked = Asked(file.split("/")[1], HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
+    handler = ChangeHandler(
+        lambda asked, gone, now: Outcome({}, superseded(deps, asked.group, entry, [id_], gone, existed=True)),
+        lambda asked: load_superseded(deps, asked.group, [id_]),
+    )
+    reply = orjson.loads(await change(asked, "edit_memory", handler))
+    if not reply["ok"]:
+        log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
 
 _WHY = "the operator archived it"
