@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
@@ -24,25 +25,16 @@ from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.turn import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """The loaded state that records are compared with.
+@dataclass(slots=True)
+class _Taken:
+    """The records of a request that were taken so far.
 
     Args:
-        targets: the file of each entry.
         taken_names: name that a turn is shown under -> whose it is.
     """
 
-    targets: Sequence[str]
     forgotten: Tombstones
     taken_names: Mapping[str, str]
-
-
-@dataclass(slots=True)
-class _Taken:
-    """The records of a request that were taken so far."""
-
-    prepared: _Prepared
     changes: list[Change] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
     neutralised: Counter[str] = field(default_factory=Counter)
@@ -51,11 +43,15 @@ class _Taken:
 
     def check(self, text: str) -> None:
         """Raise Refusal if it repeats a forgotten text."""
-        if self.prepared.forgotten.knows(text):
+        if self.forgotten.knows(text):
             raise Refusal("invalid", "it says what was forgotten in this group")
 
 
+_Prepared: TypeAlias = tuple[Sequence[str], Tombstones, Mapping[str, str]]
+
+
 def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _Prepared:
+    """Return the file of each entry, what was forgotten, and whose the names of turns are."""
     payload = asked.payload
     if payload.turns and not deps.settings.conversation.enabled:
         raise Refusal("invalid", OFF, field="payload.turns")
@@ -70,15 +66,16 @@ def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _
         targets.append(target)
     said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
     names = taken_names(deps, asked.group, "", said)
-    return _Prepared(targets, read_tombstones(deps.journal.path, asked.group), names)
+    return targets, read_tombstones(deps.journal.path, asked.group), names
 
 
 def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _Prepared, now: datetime) -> Outcome:
     """Import records. Forgotten texts do not come back."""
-    payload, texts, taken = asked.payload, deps.texts(asked), _Taken(prepared)
+    targets, forgotten, names = prepared
+    payload, texts, taken = asked.payload, deps.texts(asked), _Taken(forgotten, names)
     if payload.turns:
         _take_turns(deps, texts, payload.turns, taken, now)
-    for entry, target in zip(payload.entries or (), prepared.targets, strict=True):
+    for entry, target in zip(payload.entries or (), targets, strict=True):
         _take_entry(deps, texts.of_record(), entry, target, taken, now)
     known = len(payload.turns or ()) + len(payload.entries or ()) - taken.added - len(taken.refused)
     result = {"added": taken.added, "known": known, "refused": taken.refused}
@@ -92,7 +89,7 @@ def _take_turns(deps: Dependencies, texts: Texts, turns: Sequence[ImportedTurn],
     for said in turns:
         try:
             taken.check(said.content)
-            if (whose := taken.prepared.taken_names.get(said.sender or "")) is not None:
+            if (whose := taken.taken_names.get(said.sender or "")) is not None:
                 raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
             turn = _turn(texts.of_record(), said, number + 1, last, taken, now)
         except Refusal as refusal:

@@ -5,10 +5,11 @@ The reversal of an edit is merged into the present content of its file. Notes mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -30,7 +31,7 @@ from honeybadger_host.documents.merge import Overlapping, merge_json, merge_line
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.withdrawing import UndoneMark, mark_to_undo, undone_mark
+from honeybadger_host.handlers.withdrawing import undoing_of_mark
 from honeybadger_host.journal.changes import (
     ABSENT,
     EDIT_UNDONE,
@@ -87,38 +88,32 @@ class Undone:
     since: Sequence[Row]
 
 
-# A change of notes to undo, and the notes it took out; None: none.
-_UndoneNotes: TypeAlias = tuple[Row, Removal | None]
-_Found: TypeAlias = list[Undone] | _UndoneNotes | UndoneMark
 # A change, and the word for it in the reply.
 _Did: TypeAlias = tuple[Change, str]
+_Undoing: TypeAlias = Callable[[datetime], Sequence[_Did]]
 
 
-def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Found:
-    """Return the change to undo, with all that is needed for it. Raises Refusal, WorldFailed."""
+def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Undoing:
+    """Return what decides the changes that undo one, with all that it needs. Raises Refusal, WorldFailed."""
     journal, files = deps.journal.path, deps.whole_files
     row = _row_of(asked, journal)
     if row.kind in MARKED:
-        return mark_to_undo(deps, row)
+        return undoing_of_mark(deps, asked, row)
     if row.kind in NOTES:
         files.load(row.file)
         files.load(archive_of(row))
-        return row, removal_of(journal, row) if row.kind == NOTE_REMOVED else None
+        removal = removal_of(journal, row) if row.kind == NOTE_REMOVED else None
+        return partial(_undone_notes, deps, asked, row, removal)
     rows = undone_with(journal, row)
     for each in rows:
         files.load(each.file)
-    return [undone_change(journal, each) for each in rows]
+    found = [undone_change(journal, each) for each in rows]
+    return lambda now: [put_back(one, files.view(one.row.file)) for one in found]
 
 
-def undo(deps: Dependencies, asked: Asked[Undo], found: _Found, now: datetime) -> Outcome:
+def undo(deps: Dependencies, asked: Asked[Undo], undoing: _Undoing, now: datetime) -> Outcome:
     """Make one more change, by the operator, that has the opposite effect."""
-    if isinstance(found, UndoneMark):
-        did = "restored" if found.mark.is_withdrawal else "removed"
-        return Outcome({"file": found.row.file, "did": did}, undone_mark(deps, asked, found, now))
-    if isinstance(found, tuple):
-        undone = _undone_notes(deps, asked, *found, now)
-    else:
-        undone = [put_back(one, deps.whole_files.view(one.row.file)) for one in found]
+    undone = undoing(now)
     change, did = next((one for one in undone if one[1] == "restored"), undone[0])
     file = change.file.removeprefix(f"groups/{asked.group}/")
     return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -18,20 +17,6 @@ from honeybadger_host.text.turn import Turn
 
 # The turns that are not withdrawn yet, from the first one to withdraw; and the number of the last consolidated turn.
 _Found: TypeAlias = tuple[Sequence[Turn], int]
-
-
-@dataclass(frozen=True, slots=True)
-class UndoneMark:
-    """A withdrawal to undo, or a restoration.
-
-    Args:
-        turns: the turns that it names, as the log has them now.
-    """
-
-    row: Row
-    session: str
-    mark: Mark
-    turns: Sequence[LoggedTurn]
 
 
 def prepare_withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns]) -> _Found:
@@ -85,23 +70,26 @@ def _marked(
 # --------------------------------------------------------------------------------------------------------------- undo
 
 
-def mark_to_undo(deps: Dependencies, row: Row) -> UndoneMark:
-    """Return the loaded data for undoing a change of kind `MarkedKind`. Raises WorldFailed."""
+def undoing_of_mark(deps: Dependencies, asked: Asked, row: Row) -> Callable[[datetime], Sequence[tuple[Change, str]]]:
+    """Load what undoes a withdrawal, or a restoration; return what decides its changes. Raises WorldFailed.
+
+    Args:
+        row: a change of kind `MarkedKind`.
+    """
     session = row.file.rpartition("/")[2].removesuffix(".jsonl")
     mark = parse_mark(row.data)
     assert mark is not None  # noqa: S101  the host wrote it
     first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)
     logged = [each for each in _logged(deps, row.group, session, first, last) if mark.names(each.turn.number)]
-    return UndoneMark(row, session, mark, logged)
 
+    def undone(now: datetime) -> Sequence[tuple[Change, str]]:
+        turns = [each.turn for each in logged if each.is_withdrawn == mark.is_withdrawal]
+        if not turns or deps.turn_logs.marked(asked.group, session):
+            what = "stands again" if mark.is_withdrawal else "is withdrawn again"
+            why = f"what change {row.seq} marked {what}, or just changed; nothing was changed"
+            raise Refusal("conflict", why, field="payload.seq")
+        kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
+        did = "restored" if mark.is_withdrawal else "removed"
+        return [(change, did) for change in _marked(deps, asked, session, kind, turns, now)]
 
-def undone_mark(deps: Dependencies, asked: Asked, undone: UndoneMark, now: datetime) -> tuple[Change, ...]:
-    """Return the changes that undo a withdrawal, or a restoration. Raises Refusal."""
-    session, mark = undone.session, undone.mark
-    turns = [each.turn for each in undone.turns if each.is_withdrawn == mark.is_withdrawal]
-    if not turns or deps.turn_logs.marked(asked.group, session):
-        what = "stands again" if mark.is_withdrawal else "is withdrawn again"
-        why = f"what change {undone.row.seq} marked {what}, or just changed; nothing was changed"
-        raise Refusal("conflict", why, field="payload.seq")
-    kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
-    return _marked(deps, asked, session, kind, turns, now)
+    return undone

@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import (
@@ -32,66 +33,58 @@ from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles
 from honeybadger_host.memory.entries.entry import memory_folder
 
 
-class _Tried(NamedTuple):
-    """A write that will wait for a decision.
-
-    Args:
-        prepared: the value that its handler prepared.
-        payload: its payload without credentials.
-    """
-
-    prepared: Any
-    payload: Mapping[str, Any]
-
-
 def reviewed(
     handler: ChangeHandler[Any], files: WholeFiles, texts_of: Callable[[Asked], Texts], groups: Collection[str]
 ) -> ChangeHandler[Any]:
     """Return a handler whose changes wait in these groups, unless the operator asks."""
 
-    def prepare(asked: Asked) -> Any:
-        prepared = handler.prepare(asked)
+    def prepare(asked: Asked) -> Callable[[datetime], Outcome]:
+        decide = partial(handler.decide, asked, handler.prepare(asked))
         if asked.group not in groups or asked.sender == OPERATOR:
-            return prepared
+            return decide
         files.load(proposal_file(asked.group, _id_of(asked)))
         texts = texts_of(asked)
         payload = texts.tree("payload", asked.payload.model_dump(mode="json", exclude_none=True))
         if asked.payload.type_name == "update_memory":
             section, payload["content"] = texts.note(payload.get("section", ""), payload["content"])
             payload |= {"section": section} if section else {}
-        return _Tried(prepared, payload)
+        return lambda now: _proposed(files, asked, payload, decide(now).result, now)
 
-    def decide(asked: Asked, prepared: Any, now: datetime) -> Outcome:
-        if not isinstance(prepared, _Tried):
-            return handler.decide(asked, prepared, now)
-        result = handler.decide(asked, prepared.prepared, now).result
-        payload = {**prepared.payload}
-        if "content" in payload and "content" in result:
-            payload["content"] = result["content"]  # screened below its title, too
-        sources = _sources_of(asked.payload, result)
-        operation = Operation(
-            n=1,
-            op="write",
-            sources=sources,
-            result=payload.get("content"),
-            write=WriteAsked(type=asked.payload.type_name, session=asked.session, payload=payload),
-            why=f"{asked.payload.type_name} by {asked.sender}",
-        )
-        base = _digests(files, asked.group, sources)
-        proposal = Proposal(
-            id=_id_of(asked),
-            group=asked.group,
-            kind="write",
-            made_at=now,
-            by=asked.sender,
-            base=base,
-            operations=(operation,),
-        )
-        file = proposal_file(asked.group, proposal.id)
-        change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), files.view(file))
-        return Outcome({**result, "proposal": proposal.id}, (change,))
+    return ChangeHandler(lambda asked, decide, now: decide(now), prepare)
 
-    return ChangeHandler(decide, prepare)
+
+def _proposed(
+    files: WholeFiles, asked: Asked, payload: dict[str, Any], result: Mapping[str, Any], now: datetime
+) -> Outcome:
+    """Return the proposal that a write becomes.
+
+    Args:
+        payload: its payload without credentials.
+        result: the answer of its trial.
+    """
+    if "content" in payload and "content" in result:
+        payload["content"] = result["content"]  # screened below its title, too
+    sources = _sources_of(asked.payload, result)
+    operation = Operation(
+        n=1,
+        op="write",
+        sources=sources,
+        result=payload.get("content"),
+        write=WriteAsked(type=asked.payload.type_name, session=asked.session, payload=payload),
+        why=f"{asked.payload.type_name} by {asked.sender}",
+    )
+    proposal = Proposal(
+        id=_id_of(asked),
+        group=asked.group,
+        kind="write",
+        made_at=now,
+        by=asked.sender,
+        base=_digests(files, asked.group, sources),
+        operations=(operation,),
+    )
+    file = proposal_file(asked.group, proposal.id)
+    change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), files.view(file))
+    return Outcome({**result, "proposal": proposal.id}, (change,))
 
 
 @dataclass(frozen=True, slots=True)
