@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import with_neutralised
 from honeybadger_host.handlers.speakers import senders_of
 from honeybadger_host.journal.changes import Added
-from honeybadger_host.work.messages import Message, MessagesRead, dump_message, members_of, read_messages
+from honeybadger_host.work.messages import Message, dump_message, members_of, read_messages
 
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
 READ_AT_ONCE: Final = 2
@@ -61,21 +61,19 @@ async def get_messages(
     """
     payload, journal, arrivals = asked.payload, deps.journal, deps.arrivals
     ends_at = time.monotonic() + (payload.wait_seconds or 0)
-    after = payload.after
-    if after is not None:
-        after = min(after, journal.committed_seq)  # after a restore a reader may know a later number
+    # after a restore a reader may know a later number
+    after = None if payload.after is None else min(payload.after, journal.committed_seq)
     while True:
         came = arrivals.next(asked.group)  # before reading: a message that comes later sets it
-        found = await anyio.to_thread.run_sync(_read, deps.home, asked, after, limiter=slots)
+        messages, after = await anyio.to_thread.run_sync(_read, deps.home, asked, after, limiter=slots)
         left = ends_at - time.monotonic()
-        if found.messages or left <= 0:
-            return {"messages": [members_of(message) for message in found.messages], "after": found.after}
-        after = found.after
+        if messages or left <= 0:
+            return {"messages": [members_of(message) for message in messages], "after": after}
         with anyio.move_on_after(left):
             await came.wait()
 
 
-def _read(home: Path, asked: Asked[GetMessages], after: int | None) -> MessagesRead:
+def _read(home: Path, asked: Asked[GetMessages], after: int | None) -> tuple[Sequence[Message], int]:
     """Return the messages that the asker may see. Raises WorldFailed."""
     limit, is_all = asked.payload.limit or DEFAULT_ROWS, asked.sender == OPERATOR
     try:

@@ -109,9 +109,10 @@ def read_group_files(deps: Dependencies, asked: Asked, now: datetime) -> Mapping
             text = deps.files.read(f"groups/{asked.group}/{name}")
             result[member] = None if text is None else text.text
             if text is not None and text.unread is not None:
-                left_out = sum(text.unread.values())
-                why = f"has {text.size} bytes, more than are served: the newest notes of each author are here"
-                why = f"{why}, {left_out} older ones are not; search_memory finds them all"
+                why = (
+                    f"has {text.size} bytes, more than are served: the newest notes of each author are here, "
+                    f"{sum(text.unread.values())} older ones are not; search_memory finds them all"
+                )
                 problems.append({"file": name, "message": why})
         except FileProblem as problem:
             result[member] = None

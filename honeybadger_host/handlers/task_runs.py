@@ -6,9 +6,8 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import anyio.to_thread
 
@@ -52,13 +51,20 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
                 output_tokens=tokens[1],
                 used=sum(tokens),
             )
-            over: tuple[Change, ...] = ()
-            if run.task.schedule_type == "once" and not run.is_asked and memory.whole_files.view(file) == run.data:
-                over = (FileRemoved(run.group, "task", file, run.data),)
-            told: tuple[Change, ...] = ()
+            changes: list[Change] = []
             if not is_quiet:  # a message is the first change: its number is the journal's next
-                told = (_message(run, outcome.result, memory.journal.next_seq, now), *outcome.changes)
-            return Outcome(outcome.result, (*told, *over, ended))
+                message = Message(
+                    seq=memory.journal.next_seq,
+                    at=now,
+                    sender=outcome.result["agent"],
+                    content=outcome.result["content"],
+                    session=run.task.session,
+                    request=run.asked.request_id,
+                )
+                changes += [Added.of("message", run.group, dump_message(message)), *outcome.changes]
+            if run.task.schedule_type == "once" and not run.is_asked and memory.whole_files.view(file) == run.data:
+                changes.append(FileRemoved(run.group, "task", file, run.data))
+            return Outcome(outcome.result, (*changes, ended))
 
         return ChangeHandler(decide, prepare)
 
@@ -70,15 +76,3 @@ def _is_told(task: TaskFile, said: str) -> bool:
     if task.deliver == "when_said":
         return said.strip().strip(".`*\"'").upper() not in _NOTHING
     return task.deliver == "always"
-
-
-def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> Added:
-    said = Message(
-        seq=seq,
-        at=now,
-        sender=result["agent"],
-        content=result["content"],
-        session=run.task.session,
-        request=run.asked.request_id,
-    )
-    return Added.of("message", run.group, dump_message(said))

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, NamedTuple
+from typing import Annotated, Any, BinaryIO, Final
 
 import anyio
 import orjson
@@ -47,17 +47,6 @@ class Message(Edited):
         return self.to is None or name in self.to or name == self.sender
 
 
-class MessagesRead(NamedTuple):
-    """Messages, oldest first.
-
-    Args:
-        after: number of the last message that was read, wanted or not: the next call continues after it.
-    """
-
-    messages: Sequence[Message]
-    after: int
-
-
 def members_of(message: Message) -> dict[str, Any]:
     """Return the members of a message that are shown and pushed; `to` is None if it is for all."""
     return message.model_dump(include=Message.model_fields.keys() - {"request"})
@@ -69,16 +58,20 @@ def dump_message(message: Message) -> bytes:
 
 def read_messages(
     home: Path, group: str, after: int | None, most: int, is_wanted: Callable[[Message], bool]
-) -> MessagesRead:
-    """Return the first `most` wanted messages after a number, or the newest if it is None. Raises OSError."""
+) -> tuple[Sequence[Message], int]:
+    """Return the first `most` wanted messages after a number, or the newest if it is None, oldest first.
+
+    With them comes the number of the last message that was read, wanted or not: the next call continues after it.
+    Raises OSError.
+    """
     with opened_plain(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
         if opened is None:
-            return MessagesRead((), after or 0)
+            return (), after or 0
         fd, size = opened
         if after is None:
             newest = [*islice(_parsed(_newest_first(fd, size)), 1)]
             found = [*islice(filter(is_wanted, _parsed(_newest_first(fd, size))), most)]
-            return MessagesRead(found[::-1], newest[0].seq if newest else 0)
+            return found[::-1], newest[0].seq if newest else 0
         wanted: list[Message] = []
         with os.fdopen(fd, "rb", closefd=False) as file:
             for message in _parsed(_lines(file, _first_place(file, size, after))):
@@ -88,7 +81,7 @@ def read_messages(
                         wanted.append(message)
                         if len(wanted) == most:
                             break
-        return MessagesRead(wanted, after)
+        return wanted, after
 
 
 def _first_place(file: BinaryIO, size: int, after: int) -> int:

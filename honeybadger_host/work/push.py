@@ -152,7 +152,7 @@ class Pusher:
         found: list[tuple[str, Message]] = []
         for group in target.push.groups or [path.stem for path in (self.home / MESSAGES_FOLDER).glob("*.jsonl")]:
             after = target.places.get(group, target.places[_SINCE])
-            waiting = read_messages(self.home, group, after, 1, lambda message: True).messages
+            waiting, _ = read_messages(self.home, group, after, 1, lambda message: True)
             found += ((group, message) for message in waiting)
         return sorted(found, key=lambda each: each[1].seq)
 

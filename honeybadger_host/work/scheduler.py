@@ -262,9 +262,9 @@ class Scheduler:
     def _step(self, key: TaskKey, known: _Known, now: datetime) -> _Step | None:
         """Return the step of a task that is due now, or None; then the time of its next step is queued."""
         task, schedule = known.task, known.schedule
-        if task is None or schedule is None or self.states.is_being_written(*key):
-            return None  # writing the record touches the task again
         state = self.states.current(*key)
+        if task is None or schedule is None or self.states.view(*key) is not state:
+            return None  # a record was decided: writing it touches the task again
         if state is None:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")

@@ -247,10 +247,6 @@ class TaskStates:
         """Return the state in the newest written record."""
         return self._states.get((group, task))
 
-    def is_being_written(self, group: str, task: str) -> bool:
-        """Return whether a record was decided and is not written yet; the task's file may be. Any thread."""
-        return (group, task) in self._decided
-
     def apply(self, change: Change) -> None:
         if change.row_kind == TASK_RECORD:
             state = _STATE.validate_json(change.data)

@@ -41,10 +41,10 @@ def test_messages_read_from_anywhere_equal_a_full_reading(
     (home / "data/messages/main.jsonl").write_bytes(data + b'{"seq": 999, "torn')
     for is_wanted in (anything, for_some):
         wanted = [message for message in known if message.seq > after and is_wanted(message)][:most]
-        found = read_messages(home, "main", after, most, is_wanted)
-        assert list(found.messages) == wanted
+        found, read_to = read_messages(home, "main", after, most, is_wanted)
+        assert list(found) == wanted
         last = wanted[-1].seq if len(wanted) == most else max(seq, after)
-        assert found.after == last
-        newest = read_messages(home, "main", None, most, is_wanted)
-        assert list(newest.messages) == [message for message in known if is_wanted(message)][-most:]
-        assert newest.after == seq
+        assert read_to == last
+        newest, read_to = read_messages(home, "main", None, most, is_wanted)
+        assert list(newest) == [message for message in known if is_wanted(message)][-most:]
+        assert read_to == seq
