@@ -109,13 +109,16 @@ class ContextMaker:
         no_turns = (
             "nothing was said in this session" if settings.conversation.enabled else "conversation.enabled is off"
         )
+        working = Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
+        if settings.working.enabled:
+            working = self.working_memory.inventory(group, session, now)
         is_summarised = is_told and mark is not None and mark.part is not None
         made: dict[PartName, list[Part]] = {
             "identity": [file_part("## Your Identity", file.file, file) for file in self._identity(agent)],
             **parts_of_files(group, self._read, budget, self._summary(group, session, is_told=is_told)),
             "recalled": [recalled_part(group, recalled.recollections, recalled.why_none, most)],
             "session": [self._session(group, session, is_summarised=is_summarised)],
-            "working": [working_part(self._working(group, session, now))],
+            "working": [working_part(working)],
             "conversation": [conversation_part(source, turns, older, settings.history.budget_tokens, no_turns)],
         }
         if specialists:
@@ -191,11 +194,6 @@ class ContextMaker:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
             return session_part(source, None, "it cannot be read: the host needs a plain file there")
         return session_part(source, replace(told, prose=(), said=()) if is_summarised else told)
-
-    def _working(self, group: str, session: str, now: datetime) -> Inventory:
-        if not self.settings.working.enabled:
-            return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
-        return self.working_memory.inventory(group, session, now)
 
     def _read(self, file: str) -> Loaded:
         """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -14,7 +13,6 @@ import anyio.to_thread
 from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_agent.wording import listed
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import with_neutralised
@@ -54,29 +52,27 @@ def send_message(deps: Dependencies, asked: Asked[SendMessage], prepared: None, 
 async def get_messages(
     deps: Dependencies, slots: anyio.CapacityLimiter, asked: Asked[GetMessages]
 ) -> Mapping[str, Any]:
-    """Return messages, or wait for one. The operator sees all messages, others their own.
+    """Return messages, or wait for one. The operator sees all messages, others their own. Raises WorldFailed.
 
     Args:
         slots: for the threads that read.
     """
     payload, journal, arrivals = asked.payload, deps.journal, deps.arrivals
+    is_all, limit = asked.sender == OPERATOR, payload.limit or DEFAULT_ROWS
+
+    def is_shown(message: Message) -> bool:
+        return is_all or message.is_for(asked.sender)
+
     ends_at = time.monotonic() + (payload.wait_seconds or 0)
     # after a restore a reader may know a later number
     after = None if payload.after is None else min(payload.after, journal.committed_seq)
     while True:
         came = arrivals.next(asked.group)  # before reading: a message that comes later sets it
-        messages, after = await anyio.to_thread.run_sync(_read, deps.home, asked, after, limiter=slots)
+        messages, after = await anyio.to_thread.run_sync(
+            read_messages, deps.home, asked.group, after, limit, is_shown, limiter=slots
+        )
         left = ends_at - time.monotonic()
         if messages or left <= 0:
             return {"messages": [members_of(message) for message in messages], "after": after}
         with anyio.move_on_after(left):
             await came.wait()
-
-
-def _read(home: Path, asked: Asked[GetMessages], after: int | None) -> tuple[Sequence[Message], int]:
-    """Return the messages that the asker may see. Raises WorldFailed."""
-    limit, is_all = asked.payload.limit or DEFAULT_ROWS, asked.sender == OPERATOR
-    try:
-        return read_messages(home, asked.group, after, limit, lambda message: is_all or message.is_for(asked.sender))
-    except OSError as error:
-        raise WorldFailed(f"the messages of {asked.group} cannot be read: {error.strerror}") from error

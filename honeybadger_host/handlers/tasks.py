@@ -31,12 +31,10 @@ from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whol
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (
-    Event,
     TaskFile,
     TaskState,
     TaskStates,
     WrongSchedule,
-    blank_member,
     check_id,
     dump_task,
     parse_task,
@@ -52,12 +50,6 @@ from honeybadger_host.work.times import Once, Schedule, next_run, runs
 MOST_TASKS = 100  # tasks of a group; with as many, no other is scheduled
 _SHOWN_RUNS: Final = 5  # coming runs in the answer about a task
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
-_SHOWN_AS: Final[Mapping[Event, ShownState]] = {
-    "done": "done",
-    "failed": "failed",
-    "missed": "missed",
-    "skipped": "skipped",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +120,6 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: lis
     if not free:
         raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
     id_ = free[0]
-    if (blank := blank_member(payload)) is not None:
-        why = f"payload.{blank} is blank: say what to do; nothing was scheduled"
-        raise Refusal("invalid", why, field=f"payload.{blank}")
     said = {
         **payload.model_dump(),
         "name": texts.text("payload.name", payload.name),
@@ -175,22 +164,21 @@ class _Found:
     """The task that a request is about.
 
     Args:
-        task: None: the file is wrong; `problem` says why.
+        task: the content of its file, or its fault.
     """
 
     asked: Asked
     id: str
     file: str
     data: bytes
-    task: TaskFile | None
-    problem: str
+    task: TaskFile | str
     state: TaskState
     now: datetime
 
     def mended(self) -> TaskFile:
         """Return the task in the file. Raises Refusal."""
-        if self.task is None:
-            raise Refusal("conflict", f"{self.file} is wrong: {self.problem}; mend or cancel it", field="payload.task")
+        if isinstance(self.task, str):
+            raise Refusal("conflict", f"{self.file} is wrong: {self.task}; mend or cancel it", field="payload.task")
         return self.task
 
     def rewritten(self, **members: Any) -> FileWritten:
@@ -202,7 +190,7 @@ class _Found:
 
 
 # The task after a change, its state, and the change of its file.
-_Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
+_Done = tuple[TaskFile | str, TaskState, tuple[FileWritten | FileRemoved, ...]]
 
 
 def _prepare_change(deps: TaskDependencies, asked: Asked) -> None:
@@ -219,7 +207,7 @@ def _changed(
     """Do something with one task of the group."""
     found = _found(deps, asked, now)
     task, state, files = change(deps, found)
-    row = task_row(deps, asked.group, found.id, task or found.problem, state, now)
+    row = task_row(deps, asked.group, found.id, task, state, now)
     if state is found.state and not files:
         return Outcome(row)
     return Outcome(row, (*files, recorded(asked.group, state)))
@@ -237,8 +225,8 @@ def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
         task = parse_task(data)
         deps.schedule(task, now)
     except ValueError as error:
-        return _Found(asked, id_, file, data, None, str(error), state, now)
-    return _Found(asked, id_, file, data, task, "", state, now)
+        return _Found(asked, id_, file, data, str(error), state, now)
+    return _Found(asked, id_, file, data, task, state, now)
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
@@ -286,10 +274,8 @@ def list_tasks(deps: TaskDependencies, asked: Asked[ListTasks], now: datetime) -
             if (data := read_whole(home / task_file(asked.group, id_))) is None:
                 continue
             task: TaskFile | str = parse_task(data)
-        except ValueError as error:
+        except (ValueError, WorldFailed) as error:
             task = str(error)
-        except WorldFailed:
-            task = "it cannot be read, or is not a plain file: put one in its place"
         state = deps.states.current(asked.group, id_) or TaskState(id_, now, until=now)
         row = task_row(deps, asked.group, id_, task, state, now)
         if wanted is not None and isinstance(task, TaskFile):
@@ -351,5 +337,5 @@ def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -
         return "paused"
     if is_due or state.asked is not None:
         return "due"
-    shown = _SHOWN_AS.get(state.event, "waiting")
+    shown: ShownState = state.event if state.event in ("done", "failed", "missed", "skipped") else "waiting"
     return "over" if not has_more and shown in ("waiting", "done") else shown

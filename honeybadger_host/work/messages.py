@@ -19,7 +19,7 @@ import orjson
 from pydantic import Field
 
 from honeybadger_host.files.home import MESSAGES_FOLDER
-from honeybadger_host.files.safe_files import opened_plain
+from honeybadger_host.files.safe_files import needed, opened_plain
 from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked_lines
 from honeybadger_host.memory.turn_log import lines_back
 
@@ -62,9 +62,10 @@ def read_messages(
     """Return the first `most` wanted messages after a number, or the newest if it is None, oldest first.
 
     With them comes the number of the last message that was read, wanted or not: the next call continues after it.
-    Raises OSError.
+    Raises WorldFailed.
     """
-    with opened_plain(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
+    path = home / MESSAGES_FOLDER / f"{group}.jsonl"
+    with needed(path), opened_plain(path) as opened:
         if opened is None:
             return (), after or 0
         fd, size = opened

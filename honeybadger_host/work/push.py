@@ -148,7 +148,7 @@ class Pusher:
         log.warning("push.failed", target=target.name, group=group, seq=seq, why=why, again_in_seconds=pause)
 
     def _waiting(self, target: Target) -> list[tuple[str, Message]]:
-        """Return the oldest message of each group that was not delivered, with the group. Raises OSError."""
+        """Return the oldest message of each group that was not delivered, with the group. Raises WorldFailed."""
         found: list[tuple[str, Message]] = []
         for group in target.push.groups or [path.stem for path in (self.home / MESSAGES_FOLDER).glob("*.jsonl")]:
             after = target.places.get(group, target.places[_SINCE])

@@ -48,7 +48,7 @@ class TaskFile(TaskMembers):
 
 
 class WrongSchedule(ValueError):
-    """A schedule that cannot be used.
+    """A task that cannot be scheduled.
 
     Args:
         member: the member that is wrong.
@@ -96,16 +96,7 @@ def parse_task(data: bytes) -> TaskFile:
     """Return the task in a file. Raises ValueError: names the fault."""
     if len(data) > MAX_JSON_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {MAX_JSON_BYTES}")
-    task = checked(TaskFile, read_json(data))
-    if (blank := blank_member(task)) is not None:
-        raise ValueError(f"{blank} is blank")
-    return task
-
-
-def blank_member(task: TaskMembers) -> str | None:
-    """Return the name of the text of a task that has nothing visible, or None if both have something."""
-    texts = {"name": task.name, "description": task.description}
-    return next((member for member, text in texts.items() if is_blank(neutralise(text).text)), None)
+    return checked(TaskFile, read_json(data))
 
 
 def dump_task(task: TaskFile) -> bytes:
@@ -117,13 +108,16 @@ def dump_task(task: TaskFile) -> bytes:
 
 
 def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds: float) -> Schedule:
-    """Return when a task runs. Raises WrongSchedule if that, or its condition, is wrong.
+    """Return when a task runs. Raises WrongSchedule if that, or its condition, is wrong, or it says nothing to do.
 
     Args:
         now: a cron line that never fires after it is wrong.
         host_zone: for a task that names none.
         least_seconds: seconds between two runs at least.
     """
+    for member in ("name", "description"):
+        if is_blank(neutralise(getattr(task, member)).text):
+            raise WrongSchedule(member, "is blank: say what to do")
     for type_, member in _GOES_WITH.items():
         is_there = getattr(task, member) is not None
         if is_there and type_ != task.schedule_type:

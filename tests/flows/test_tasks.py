@@ -254,9 +254,9 @@ def test_odd_files_among_tasks_hide_no_other_task(served: HostProcess, tasker: R
 
     whys = wait_for(told)
     for task, why in {
-        "linked": "not a plain file",
-        "fifo": "not a plain file",
-        "folder": "not a plain file",
+        "linked": "the host needs a file",
+        "fifo": "the host needs a file",
+        "folder": "the host needs a file",
         "garbage": "it is not JSON",
         "list": "it must be a JSON object",
         "large": "65536",
