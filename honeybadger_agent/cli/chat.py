@@ -17,7 +17,6 @@ from typing import Final
 
 from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import (
-    NO_HOST,
     TAKEN_BACK,
     Message,
     Showing,
@@ -28,7 +27,7 @@ from honeybadger_agent.cli.chat_input import Typing, next_line, open_typing
 from honeybadger_agent.cli.explaining import done_told, explanation_of, hit_lines
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
-from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
+from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
     Internal,
@@ -79,8 +78,8 @@ class Chat:
     def run(self) -> int:
         """Talk until the input ends; return the exit code."""
         if self.is_for_people:
-            self._greet()
             box = self.client.mailbox.root
+            self.screen.line(f"group {box.parent.name} · session {self.client.session} · /help", "dim")
             self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
         try:
             self._talk()
@@ -116,20 +115,6 @@ class Chat:
         self._show_heard()
         return self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
 
-    def _greet(self) -> None:
-        self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
-        with contextlib.suppress(KeyboardInterrupt):
-            try:
-                asyncio.run(self.client.request("ping", {}, timeout_seconds=SOON_SECONDS))
-            except ReplyTimeout:
-                self.screen.line(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.", "warning")
-            except AgentError as error:
-                self._complain(error)
-
-    @property
-    def _group(self) -> str:
-        return self.client.mailbox.root.parent.name
-
     def _take(self, typed: str) -> None:
         """Run a command or send a message. `//` begins a message with a slash."""
         if typed.startswith("/") and not typed.startswith("//"):
@@ -146,18 +131,18 @@ class Chat:
             return
         content = typed[1:] if typed.startswith("//") else typed
         message = Message(new_id(), content, self.client.session, self.speaker, self.agent)
-        if (result := self._wait_for(message, is_new=True)) is not None:
+        if (result := self._wait_for(message)) is not None:
             self._keep(typed, result.neutralised)
 
     # -------------------------------------------------------------------------------------------------------- answers
 
-    def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
+    def _wait_for(self, message: Message) -> ChatResult | None:
         """Show the answer to a message and return it; None if there is none now, and the reason was shown."""
         showing = Showing(self.screen, is_looked_on=self.is_for_people)
         self.unanswered[message.request_id] = message
         try:
             try:
-                result = asyncio.run(self._answer_or_stop(message, showing, is_new=is_new))
+                result = asyncio.run(self._answer_or_stop(message, showing))
             except (KeyboardInterrupt, asyncio.CancelledError):
                 showing.end_text()
                 stopped = self._stopped(message)
@@ -177,7 +162,7 @@ class Chat:
         self.answered = message.session, result.turn or None
         return result
 
-    async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
+    async def _answer_or_stop(self, message: Message, showing: Showing) -> ChatResult:
         """Wait for an answer; meanwhile `/stop` ends it, and other typed lines are kept for later."""
 
         def note(text: str) -> None:
@@ -185,9 +170,7 @@ class Chat:
             self._note(text)
 
         seconds = self.timeout_seconds
-        waiting = asyncio.ensure_future(
-            answer_to(message, self.client, showing, note, timeout_seconds=seconds, is_new=is_new)
-        )
+        waiting = asyncio.ensure_future(answer_to(message, self.client, showing, note, timeout_seconds=seconds))
         if not self.is_for_people:
             return await waiting
         loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
@@ -313,7 +296,7 @@ class Chat:
             self._told("Nothing is unanswered.")
             return
         message = self.unanswered.get(request_id) or next(iter(self.unanswered.values()))
-        if (result := self._wait_for(message, is_new=False)) is not None:
+        if (result := self._wait_for(message)) is not None:
             self._keep(message.content, result.neutralised)
             if self.unanswered:
                 self._told(f"{len(self.unanswered)} more: /answer")

@@ -138,9 +138,6 @@ def footer_of(result: ChatResult) -> str:
     return " · ".join(parts)
 
 
-NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message; sending it again is the same request."""
@@ -153,19 +150,12 @@ class Message:
 
 
 async def answer_to(
-    message: Message,
-    client: Client,
-    showing: Showing,
-    note: Callable[[str], None],
-    *,
-    timeout_seconds: float,
-    is_new: bool,
+    message: Message, client: Client, showing: Showing, note: Callable[[str], None], *, timeout_seconds: float
 ) -> ChatResult:
-    """Return the answer to a message; partial output goes to `showing`.
+    """Return the answer to a message, which may have been sent before; partial output goes to `showing`.
 
     Args:
         note: called with remarks about the host.
-        is_new: it was not sent before. Else it is only waited for, and sent again if the host does not know it.
     Raises: as `Client.chat`.
     """
     import asyncio  # takes 60 ms, which only a chat should pay
@@ -173,9 +163,6 @@ async def answer_to(
     watching = asyncio.create_task(_watch(client, showing, note))
     before, client.session = client.session, message.session
     try:
-        if not is_new:
-            with contextlib.suppress(NotFound):
-                return await client.answer(message.request_id, timeout_seconds=timeout_seconds, on_line=showing.line)
         return await client.chat(
             message.content,
             sender=message.speaker,
@@ -191,26 +178,20 @@ async def answer_to(
 
 
 async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
-    """Ping the host after a silence; note once that it does not answer, and once that it is back."""
+    """Ping the host in each silence; note once in each that it does not answer."""
     import asyncio
 
-    is_missed = False
+    noted = 0.0
     while True:
         heard = showing.heard
-        if (silent := time.monotonic() - heard) < SOON_SECONDS:
-            is_missed = False  # the answer itself shows that it is back
-            await asyncio.sleep(SOON_SECONDS - silent)
+        await asyncio.sleep(SOON_SECONDS)
+        if showing.heard != heard or noted == heard:
             continue
         try:
             await client.request("ping", {}, timeout_seconds=SOON_SECONDS)
         except ReplyTimeout:
-            if not is_missed:
-                note(f"{NO_HOST}; your message waits for it.")
-            is_missed = True
-            continue
+            start = "Start one with `honeybadger-host run` in the home folder"
+            note(f"No host answers. {start}; your message waits for it.")
+            noted = heard
         except AgentError:
             pass  # reported by the wait for the answer
-        if is_missed and showing.heard == heard:
-            note("The host is back.")
-        is_missed = False
-        await asyncio.sleep(SOON_SECONDS)
