@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.errors import NoHome, NoMailbox
+from honeybadger_agent.hooks.program.settings import config_folder
 from honeybadger_agent.mailbox import REQUESTS, Mailbox
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
@@ -46,7 +47,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
         says = "names none" if gone is None else f"names {gone}, which is not one"
         raise NoHome(
             f"no Honeybadger home was found: neither --home nor {HOME_VARIABLE} names one, {Path.cwd()} is not one "
-            f"and not in one, and {default_file() or 'the file of your default home'} {says}. {_advice(None)}"
+            f"and not in one, and {default_file()} {says}. {_advice(None)}"
         )
     return default
 
@@ -85,21 +86,15 @@ def prefer_served(around: Path) -> Path:
     return default
 
 
-def default_file() -> Path | None:
-    """Return the file that names the user's default home, or None if the user has no folder for it."""
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    if not config.startswith("/"):
-        user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME the system's list of users
-        if not user.startswith("/"):
-            return None
-        config = os.path.join(user, ".config")
-    return Path(config, "honeybadger", "home")
+def default_file() -> Path:
+    """Return the file that names the user's default home; its path is relative if the user has no folder for it."""
+    return Path(config_folder(), "home")
 
 
 def default_home() -> Path | None:
     """Return the user's registered default home, or None if it cannot be read."""
     try:
-        named = (default_file() or Path()).read_text(encoding="utf-8").strip()
+        named = default_file().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None
     return Path(named) if named.startswith("/") else None
@@ -116,7 +111,7 @@ def register_home(home: Path) -> Path:
     if (default := usable_default()) is not None:
         return default
     file = default_file()
-    if file is None:
+    if not file.is_absolute():
         raise FileNotFoundError("you have no folder for it: neither XDG_CONFIG_HOME nor HOME is set")
     home = home.absolute()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

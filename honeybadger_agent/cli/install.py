@@ -21,8 +21,8 @@ from typing import Any, Final
 from honeybadger_agent import hooks
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.home import find_home, has_host
-from honeybadger_agent.hooks.hook import Refused, group_of, settings_file, settings_of
-from honeybadger_agent.hooks.tools import TOOLS, Tool, packages_folder
+from honeybadger_agent.hooks.program.settings import Refused, group_of, settings_file, settings_of
+from honeybadger_agent.hooks.tools import PROGRAM, TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA
 
@@ -176,7 +176,7 @@ def _package_of(tool: Tool, sender: str) -> dict[str, bytes]:
                 own = _server(servers["honeybadger"], tool, sender)
                 value["mcpServers"] = {"honeybadger": own} if is_wanted else {}
             data = _json(value)
-        files[name.removeprefix(tool.folder)] = data
+        files[f"{PROGRAM}/{name}" if name.startswith("program/") else name.removeprefix(tool.folder)] = data
     return files
 
 

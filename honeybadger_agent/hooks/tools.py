@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.hooks.hook import HEARTBEAT, MARKS, Refused, settings_file, settings_of
+from honeybadger_agent.hooks.program.box import HEARTBEAT, MARKS
+from honeybadger_agent.hooks.program.settings import Refused, settings_file, settings_of
 
 PLUGIN: Final = "honeybadger@honeybadger"
 _SKILL: Final = ("skills/memory/SKILL.md",)
+PROGRAM: Final = "honeybadger_agent/hooks"  # where a package has the folder `program`, so that its imports are found
+_PARTS: Final = ("__init__", "events", "turns", "transcripts", "box", "settings")
+_HOOK: Final = ("hook.py", *(f"program/{part}.py" for part in _PARTS), *_SKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Tool:
     Args:
         name: also the name of the sender, unless another one is chosen.
         program: empty: it has no single program.
-        files: names of the package's files in this folder; below `folder` they lose that prefix.
+        files: names of the package's files in this folder; there they lose the prefix `folder`, and `program/` is below
+            `PROGRAM`.
         add: arguments of the program, one list for each call; {package} is the folder that was written.
         remove: the same for removing it; a call fails if there is nothing to remove.
         settings: the file that its program changes: the variable with its folder, the default folder below the user's,
@@ -60,8 +65,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
                 ".claude-plugin/plugin.json",
                 ".mcp.json",
                 "hooks/hooks.json",
-                "hook.py",
-                *_SKILL,
+                *_HOOK,
             ),
             add=(("plugin", "marketplace", "add", "{package}"), ("plugin", "install", PLUGIN)),
             remove=(("plugin", "uninstall", PLUGIN), ("plugin", "marketplace", "remove", "honeybadger")),
@@ -75,8 +79,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
                 ".codex-plugin/plugin.json",
                 ".codex-plugin/mcp.json",
                 "hooks/codex.json",
-                "hook.py",
-                *_SKILL,
+                *_HOOK,
             ),
             add=(("plugin", "marketplace", "add", "{package}"), ("plugin", "add", PLUGIN)),
             remove=(("plugin", "remove", PLUGIN), ("plugin", "marketplace", "remove", "honeybadger")),
@@ -87,7 +90,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         Tool(
             name="gemini",
             program="gemini",
-            files=("gemini/gemini-extension.json", "gemini/hooks/hooks.json", "hook.py", *_SKILL),
+            files=("gemini/gemini-extension.json", "gemini/hooks/hooks.json", *_HOOK),
             add=(("extensions", "install", "--consent", "{package}"),),
             remove=(("extensions", "uninstall", "honeybadger"),),
             folder="gemini/",

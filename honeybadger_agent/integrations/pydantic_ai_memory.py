@@ -21,7 +21,7 @@ from pydantic_ai.toolsets import FunctionToolset
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.escaping import escaped
-from honeybadger_agent.hooks.hook import MAX_CONTEXT_CHARACTERS, NOTICE
+from honeybadger_agent.hooks.program.events import MAX_CONTEXT_CHARACTERS, NOTICE
 from honeybadger_agent.tools import description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.wire import REQUEST_TYPES, PartName, Role

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from honeybadger_agent.hooks.hook import claude_code
+from honeybadger_agent.hooks.program.transcripts import claude_code
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import read_lines
 from honeybadger_host.transfer.markdown_import import facts_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.hooks.hook import login_name
+from honeybadger_agent.hooks.program.turns import login_name
 from tests.agent.test_hooks import SESSION, Transcript, await_requests, context_of, event, run_hook
 from tests.agent.test_mcp import text
 from tests.agent.test_mcp_http import connected, serving, token_of

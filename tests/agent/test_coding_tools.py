@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.hooks.hook import login_name
+from honeybadger_agent.hooks.program.turns import login_name
 from honeybadger_agent.hooks.tools import packages_folder
 from honeybadger_agent.models.model import ModelSaid
 from tests.commands import finished

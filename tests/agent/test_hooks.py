@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,9 @@ import pytest
 from honeybadger_agent import AgentError, SyncClient
 from honeybadger_agent.cli.install import place_for
 from honeybadger_agent.hooks import hook
+from honeybadger_agent.hooks.program.settings import settings_file
+from honeybadger_agent.hooks.program.turns import login_name
+from honeybadger_agent.hooks.tools import PROGRAM
 from tests.commands import finished
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, at_once, common_folder, frozen_environment, turns_of, wait_for
@@ -70,11 +74,12 @@ def event(transcript: Transcript | None, name: str, **more: Any) -> str:
 @functools.cache
 def patient_copy() -> str:
     """Return the path of the program with more patience than a person has: the machine may be busy."""
-    source = SOURCE.read_text()
+    copy = common_folder() / f"hook-{os.getpid()}"
+    program = shutil.copytree(SOURCE.parent / "program", copy / PROGRAM / "program")
+    source = (program / "box.py").read_text()
     assert source.count("ANSWER_SECONDS = 1.5") == 1
-    path = common_folder() / f"hook-{os.getpid()}.py"
-    path.write_text(source.replace("ANSWER_SECONDS = 1.5", "ANSWER_SECONDS = 30"))
-    return str(path)
+    (program / "box.py").write_text(source.replace("ANSWER_SECONDS = 1.5", "ANSWER_SECONDS = 30"))
+    return str(shutil.copy(SOURCE, copy))
 
 
 def run_hook(
@@ -203,7 +208,7 @@ def test_an_expired_refusal_costs_no_other_turn(make_host: HostFactory, home: Pa
 
 
 def test_a_user_named_like_a_sender_is_renamed(room: RawSender, transcript: Transcript) -> None:
-    SyncClient(room.home, room.group, hook.login_name()).ping()
+    SyncClient(room.home, room.group, login_name()).ping()
     transcript.user("Hello")
     transcript.assistant("Hi")
     for _ in range(2):
@@ -298,7 +303,7 @@ def test_installed_settings_say_home_group_and_sender(
     room: RawSender, transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    chosen = Path(hook.settings_file("claude-code"))
+    chosen = Path(settings_file("claude-code"))
     chosen.parent.mkdir()
     (transcript.path.parent / ".honeybadger").unlink()
     chosen.write_text(json.dumps({"home": str(room.home), "group": room.group, "sender": "laptop"}))

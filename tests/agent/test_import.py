@@ -53,7 +53,7 @@ def test_the_hook_program_starts_without_pydantic_and_orjson() -> None:
     run(
         "import sys\n"
         "sys.modules.update(dict.fromkeys(['pydantic', 'orjson', 'asyncio']))\n"
-        "import honeybadger_agent.hooks.hook\n"
+        "import honeybadger_agent.hooks.program.events\n"
     )
 
 

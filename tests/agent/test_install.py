@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.hooks.hook import settings_file
+from honeybadger_agent.hooks.program.settings import settings_file
 from honeybadger_agent.hooks.tools import PLUGIN, TOOLS, packages_folder, states
 from honeybadger_host import __version__
 from honeybadger_host.ops.doctor.agent_checks import coding_tools

@@ -17,12 +17,11 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_agent.hooks import hook
+from tests.agent.test_hooks import patient_copy
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import When
 from tests.hosting import Child, Forge, HostProcess, forge, frozen_environment, turns_of, wait_for
 
-SOURCE: Final = Path(hook.__file__)
 SENDER: Final = "claude-code"
 EVENTS: Final = ("Stop", "UserPromptSubmit", "SessionStart", "SessionEnd")[: None if IS_LONG else 2]
 KILLS: Final = 10_000 if IS_LONG else 1  # each call is struck once at least
@@ -31,16 +30,16 @@ KINDS: Final = "write,sync,rename,unlink,truncate,create,open"
 # The program in a process that has imported it already.
 FORKED: Final = """
 import os, sys
-from honeybadger_agent.hooks import hook
+from honeybadger_agent.hooks.program import events, transcripts
 sys.argv[1:] = ["claude-code"]
 {fault}
-hook.main()
+events.main()
 os._exit(0)
 """
 # A fault of the control: keys that are not the transcript's.
 NEW_KEYS: Final = """
-turn_of = hook.turn_of
-hook.turn_of = lambda key, *rest: turn_of(key + os.urandom(8).hex(), *rest)
+turn_of = transcripts.turn_of
+transcripts.turn_of = lambda key, *rest: turn_of(key + os.urandom(8).hex(), *rest)
 """
 
 
@@ -95,7 +94,7 @@ class Conversation:
         """Run a hook to its end; return what the host has kept of the session."""
         env = frozen_environment(HONEYBADGER_HOME=str(self.home))
         event = self.event("SessionEnd").encode()
-        subprocess.run([sys.executable, "-IS", str(SOURCE), SENDER], input=event, capture_output=True, env=env)
+        subprocess.run([sys.executable, "-IS", patient_copy(), SENDER], input=event, capture_output=True, env=env)
         requests = self.home / "data/ipc/main" / SENDER / "requests"
         wait_for(lambda: not any(requests.iterdir()))
         return [turn["content"] for turn in turns_of(self.home, self.session)]
@@ -104,7 +103,7 @@ class Conversation:
 @pytest.fixture
 def warm(shim: Path) -> Forge:
     """A process that has imported the program, and forks it with the shim."""
-    return forge("honeybadger_agent.hooks.hook", LD_PRELOAD=str(shim))
+    return forge("honeybadger_agent.hooks.program.events", LD_PRELOAD=str(shim))
 
 
 def calls(conversation: Conversation, name: str, when: When) -> Iterator[str]:

@@ -1,0 +1,72 @@
+"""Home, group and sender, as `honeybadger-agent install`, the environment and a repository's file choose them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+GROUP_FILE = ".honeybadger"
+
+
+class Refused(Exception):
+    """The hook cannot do its work; the message says why and what to do."""
+
+
+def settings_file(tool: str) -> str:
+    """Return the file with the home, group and sender that `honeybadger-agent install` chose."""
+    return os.path.join(config_folder(), f"{tool}.json")
+
+
+def config_folder() -> str:
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return os.path.join(config if config.startswith("/") else os.path.expanduser("~/.config"), "honeybadger")
+
+
+def settings_of(tool: str) -> dict[str, str]:
+    """Return the settings chosen for a tool, if any. Raises Refused if the file is damaged."""
+    try:
+        with open(settings_file(tool), encoding="utf-8") as file:
+            value = json.load(file)
+        return {str(name): str(member) for name, member in value.items()}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, AttributeError) as error:
+        again = f"run `honeybadger-agent install {tool}` again"
+        raise Refused(f"{settings_file(tool)} cannot be read ({error}): {again}") from None
+
+
+def group_of(folder: str, default: str) -> str:
+    """Return the group of a repository: the line `group = NAME` of the nearest `.honeybadger`, else the default.
+
+    Raises Refused if that file has other lines.
+    """
+    folder = os.path.abspath(folder)
+    while True:
+        path = os.path.join(folder, GROUP_FILE)
+        try:
+            with open(path, encoding="utf-8") as file:
+                lines = [line for line in file.read(10_000).splitlines() if line.strip() and line.strip()[0] != "#"]
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        for line in lines:
+            name, is_set, value = line.partition("=")
+            if is_set and name.strip() == "group":
+                return value.strip()
+        if lines:
+            raise Refused(f"{path} has no line `group = NAME`: nothing was kept or recalled")
+        above = os.path.dirname(folder)
+        if above == folder:
+            return default
+        folder = above
+
+
+def home_of(chosen: dict[str, str]) -> str:
+    """Return the home: the chosen one, else `HONEYBADGER_HOME`, else the user's default. Raises Refused."""
+    home = chosen.get("home") or os.environ.get("HONEYBADGER_HOME", "")
+    if not home:
+        try:
+            with open(os.path.join(config_folder(), "home"), encoding="utf-8") as file:
+                home = file.read().strip()
+        except (OSError, UnicodeDecodeError):
+            raise Refused("there is no home yet: run `honeybadger-host init ~/memory`") from None
+    return home
