@@ -30,7 +30,7 @@ from honeybadger_host.memory.session_document import parse_document, session_fil
 from honeybadger_host.memory.turn_log import parse_turn, turns_file
 from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.text.json_values import object_in
-from honeybadger_host.text.phrases import MIN_CHARACTERS, folded, said_in
+from honeybadger_host.text.phrases import FORGOTTEN, MIN_CHARACTERS, Phrases, folded, said_in
 from honeybadger_host.text.turn import Turn
 
 _MIN_PER_LINE = 40  # a line of a text with at least this many characters is also searched for alone
@@ -56,10 +56,11 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
                     said += put_into_document(documents.get(row.file, b""), row.data)
                 documents[row.file] = row.data
                 continue
-        if _is_wanted(row, wanted):
+        if _is_wanted(row, wanted) and not _is_emptied(row.data):
             rows.append(row.seq)
             said += _said_by(row)
-    files = [file for file in files_of(home, group) if _is_wanted_file(group, file, wanted)]
+    wanted_files = (file for file in files_of(home, group) if _is_wanted_file(group, file, wanted))
+    files = [file for file in wanted_files if not _is_emptied(read_whole(home / file) or b"")]
     for file in files:
         said += said_in(read_whole(home / file) or b"")
     if wanted.id is not None and wanted.id.isdigit() and (edit := read_change(journal, int(wanted.id))) is not None:
@@ -119,6 +120,11 @@ def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Con
             continue
         if answer.session == wanted.session or answer.turn - 1 in conversations.said.get(answer.session, ()):
             yield row
+
+
+def _is_emptied(data: bytes) -> bool:
+    """Return whether a forget has left nothing to forget in a change or a file."""
+    return FORGOTTEN.encode() in data and Phrases(()).in_bytes(data, is_all=True) == data
 
 
 def _said_by(row: Row) -> Iterator[str]:

@@ -354,6 +354,7 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     found = texts_of(home)
     assert not any("other ordered 1 copper nails" in text for text in found)
     assert sum("other ordered" in text for text in found) == 6
+    assert "it was forgotten already" in cli_error("forget", "main", "--id", entry, home=home, code=9)
     assert forget(home, "--sender", "stranger")["left"] == []
     found = texts_of(home)
     assert not any("walnut" in text for text in found)
@@ -361,6 +362,7 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     result = forget(home, "--session", "s0")
     assert "data/sessions/main/s0.jsonl" in result["files"]
     assert not any("other ordered 0" in text for text in texts_of(home))
+    assert "it was forgotten already" in cli_error("forget", "main", "--session", "s0", home=home, code=9)
     assert sum("other ordered 2" in text for text in texts_of(home)) == 3
     tombstones = read_tombstones(home / JOURNAL_FILE, "main")
     assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
