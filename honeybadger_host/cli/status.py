@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.cli.terminal import here, painted
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.options import moment
-from honeybadger_host.ops.findings import Finding, dead_letters, disk, faults_in
+from honeybadger_host.ops.findings import LATE_SECONDS, Finding, dead_letters, disk, faults_in
 
 _STYLES: Final = {"ok": "good", "warning": "warning", "problem": "error"}
 
@@ -32,8 +33,9 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         _print_follower(status_, as_of)
         _print_faults(folder, status_)
         return
+    state = "running" if time.time() - status_["written_at"] <= LATE_SECONDS else "silent"
     print(
-        f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
+        f"{state:9} pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
         f"up {in_words(status_['uptime_seconds'])}, {as_of}"
     )
     print(f"inboxes   {status_['boxes']}, {count_of(status_['pending'], 'request waits', 'requests wait')}")

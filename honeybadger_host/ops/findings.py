@@ -13,7 +13,7 @@ from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.spool.dead_letters import dead_names
 
 Level = Literal["ok", "warning", "problem"]
-_LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
+LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
 _CHECK: Final = "running"
 # Folders of a home that may be separate file systems.
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
@@ -39,7 +39,7 @@ class Finding:
 def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults in a status. A part that the status lacks has no faults."""
     age = time.time() - status.get("written_at", time.time())
-    if age > _LATE_SECONDS:
+    if age > LATE_SECONDS:
         why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
         yield Finding(_CHECK, "problem", why, "see its log, and the disk with doctor")
     yield from _listed(status)

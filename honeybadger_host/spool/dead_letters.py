@@ -65,6 +65,16 @@ class DeadLetter:
         return self.path.with_name(self.path.name.removesuffix(_REASON) + ".json")
 
     @property
+    def may_be_retried(self) -> bool:
+        """Whether it is a whole request of its sender's own."""
+        is_whole = self.data is not None and not self.reason.keys() & {"owner", "left_out"}
+        return is_whole and REQUEST_ID.fullmatch(self.request_id) is not None
+
+    @property
+    def request_id(self) -> str:
+        return str(self.reason.get("name")).removesuffix(SUFFIX)
+
+    @property
     def text(self) -> str | None:
         """Its bytes as text; bytes that are no UTF-8 are escaped."""
         return None if self.data is None else self.data.decode("utf-8", "backslashreplace")
@@ -234,8 +244,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     Raises HostError, BadName, OSError.
     """
     group, sender, _ = letter.name.split("/", 2)
-    stem = str(letter.reason.get("name")).removesuffix(".json")
-    if letter.data is None or letter.reason.keys() & {"owner", "left_out"} or not REQUEST_ID.fullmatch(stem):
+    if not letter.may_be_retried:
         raise HostError(
             f"{letter.name} cannot be tried again: it is no whole request of its sender's own, see `dead show` (its "
             "file was not read or was somebody else's, only its beginning was kept, or its name is no id)"
@@ -246,7 +255,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
         owner = os.fstat(opened.requests_fd).st_uid
         if owner != os.geteuid():
             os.chown(letter.bytes_path, owner, -1)
-        os.rename(letter.bytes_path, f"{stem}.json", dst_dir_fd=opened.requests_fd)
+        os.rename(letter.bytes_path, f"{letter.request_id}{SUFFIX}", dst_dir_fd=opened.requests_fd)
     drop_dead(letter)  # if the request has failed again by now, its letter has another name
 
 

@@ -43,7 +43,7 @@ def entry(visit: Visit) -> Response:
         "entry.html",
         entry=entry,
         text=_text_of(entry),
-        stands=text is not None,
+        heading=_heading_of(text or ""),
         texts=texts_of(visit, [*entry.supersedes, *filter(None, [entry.superseded_by])]),
         looked=looked,
         done=visit.member("done", 20),
@@ -125,6 +125,18 @@ def note_in(visit: Visit, id_: str) -> str | None:
     return None if found is None or not found.author else memory[slice(*found.span)].decode()
 
 
+def _heading_of(note: str) -> str:
+    return note.strip().partition("\n")[0]
+
+
+def _note_under(visit: Visit, heading: str) -> str:
+    """Return the id of the only note with a heading; empty if there is none, or more than one."""
+    memory = (visit.read(ReadGroupFiles()).memory or "").encode()
+    notes = notes_of(visit.group, memory).items()
+    found = [id_ for id_, note in notes if heading == _heading_of(memory[slice(*note.span)].decode())]
+    return found[0] if len(found) == 1 else ""
+
+
 def note_edited(visit: Visit, form: dict[str, str]) -> Response:
     """Edit, pin or unpin a note, if it has not changed since the form was made."""
     id_, action = form.get("id", ""), _action_of(form)
@@ -133,7 +145,9 @@ def note_edited(visit: Visit, form: dict[str, str]) -> Response:
         edited, seq = visit.ask(made(EditNote, id_, **wanted))
     except Conflict:
         now = note_now(visit.home.journal, visit.group, id_)
-        if action in _ACTIONS or now == id_:
+        if now == id_:
+            now = _note_under(visit, form.get("heading", ""))
+        if action in _ACTIONS or not now:
             raise
         return _conflict(visit, now, form)
     return go(href("g", visit.group, "entry", id=edited.id, done=action, seq=seq))
@@ -144,7 +158,8 @@ def _conflict(visit: Visit, id_: str, form: dict[str, str]) -> Response:
     entry = visit.read(made(GetMemory, id_))
     text = _text_of(entry)
     lines = compared(text.splitlines(), form.get("content", "").splitlines()) or []
-    return visit.page("conflict.html", code=409, entry=entry, text=text, form=form, lines=lines)
+    heading = _heading_of(note_in(visit, id_) or "")
+    return visit.page("conflict.html", code=409, entry=entry, text=text, form=form, lines=lines, heading=heading)
 
 
 def _text_of(entry: EntryResult) -> str:

@@ -244,7 +244,10 @@ def test_status_tells_what_the_host_does(
     wait_for(lambda: status_of(home)["journal"]["projected_seq"] == 1)
     assert "journal   at 1, all in the files" in cli_text("status", home=home)
     print_status(home, {name: part for name, part in status.items() if name not in ("push", "unanswered")})
-    assert f"pid {host.pid}" in capsys.readouterr().out  # of a host of an earlier version
+    print_status(home, {**status, "written_at": 0})
+    told = capsys.readouterr().out
+    assert told.startswith(f"running   pid {host.pid}")  # of a host of an earlier version
+    assert f"\nsilent    pid {host.pid}" in told
     host.kill()
     assert f"last served by process {host.pid}" in cli_error("status", home=home, code=7)
     assert orjson.loads(run_cli("status", "--json", home=home).stdout)["running"] is False

@@ -360,7 +360,12 @@ def test_of_two_editors_the_second_sees_changes(browser: Browser, client: SyncCl
     browser.press(note_page(browser, group, "operator"), f"Undo change {newest_note_edit(browser, group)}")
     assert "likes green tea" in (client.read_group_files().memory or "")
     held = folder / "groups" / group / "MEMORY.md"
-    for count, text in enumerate((f"Our rules.\n\n{held.read_text().lstrip()}", "Our rules.\n"), 1):
+    opened = note_page(browser, group, "operator")
+    held.write_text(held.read_text().replace("likes green tea", "likes white tea"))
+    newest_edit(folder, f"groups/{group}/MEMORY.md")
+    third = browser.press(opened, "Save", content="likes cold tea\nand milk")
+    assert "- likes white tea + likes cold tea and milk Yours" in third.words
+    for count, text in enumerate((f"Our rules.\n\n{held.read_text().lstrip()}", "Our rules.\n"), 2):
         held.write_text(text)
         newest_edit(folder, f"groups/{group}/MEMORY.md", count)
     gone = browser.press(page, "Save", content="likes no tea")
@@ -493,10 +498,12 @@ def test_health_lists_dead_letters_to_retry_or_drop(place: tuple[HostProcess, Br
     assert "<script>alert" not in shown.text
     wait_for(lambda: "inbox.found info" in read(browser, "/health").words.partition(" Log ")[2])
     assert "It is back in its inbox." in browser.press(shown, "Try again").words
+    (sender.requests / "link.json").symlink_to(host.home)
     sender.reply("bad")
-    wait_for(lambda: "main/broken/bad" in read(browser, "/health").words)
+    wait_for(lambda: "main/broken/link" in read(browser, "/health").words)
     gone = browser.press(read(browser, "/health"), "Delete permanently").words
     assert ("Deleted." in gone, "main/broken/bad" in gone) == (True, False)
+    assert ("cannot be tried again" in gone, "Try again" in gone) == (True, False)
     assert browser.post("/health/dead", {"name": "main/../../x", "action": "drop"}).status == 404
     assert "served by process" in read(browser, "/health/doctor").words
 
