@@ -217,7 +217,6 @@ def _put_together(
     return Host(
         home=home,
         settings=settings,
-        lock=lock,
         journal=journal,
         projections=projections,
         memory=memory,

@@ -28,7 +28,7 @@ from honeybadger_host.journal.reader import (
     read_log,
     read_turns_behind,
 )
-from honeybadger_host.journal.schema import Row
+from honeybadger_host.journal.schema import LAST_SEQ, Row
 from honeybadger_host.text.time_stamps import read_moment
 
 app = typer.Typer(rich_markup_mode=None)
@@ -50,8 +50,7 @@ def groups(
 
 def _group_lines(result: Mapping[str, Any]) -> Iterator[str]:
     rows = result["groups"]
-    width = max((len(row["group"]) for row in rows), default=0)
-    width = max(width, len("group"))
+    width = max([len("group"), *(len(row["group"]) for row in rows)])
     yield f"{'group':{width}}  notes  entries  sessions  waiting  last said             who"
     for row in rows:
         notes = "?" if row["notes"] is None else row["notes"]
@@ -176,20 +175,11 @@ def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     return told | {"added": edit.added, "removed": edit.removed, "text": text}
 
 
-def _change(text: str) -> int:
-    """Return the number of a change that somebody typed."""
-    if not text.isdecimal() or len(text) > 19 or int(text) == 0:
-        raise typer.BadParameter(
-            f"{text} is not the number of a change: `honeybadger-host log <group>` shows them, as 4213"
-        )
-    return int(text)
-
-
 @app.command()
 def undo(
     home: Home,
     seqs: Annotated[
-        list[int], typer.Argument(parser=_change, help="The changes, as `log` shows them.", metavar="SEQ...")
+        list[int], typer.Argument(min=1, max=LAST_SEQ, help="The changes, as `log` shows them.", metavar="SEQ...")
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -270,13 +260,9 @@ def forget(
 
     The group `global` is what every group reads. It cannot be undone. Exit code 1 when something of it is left.
     """
-    wanted = {"id": id_, "text": text, "sender": sender, "session": session}
-    if sum(value is not None for value in wanted.values()) != 1:
-        raise typer.BadParameter("give one of --id, --text, --sender and --session")
     is_shared = group == GLOBAL_GROUP
-    asked_in = inbox_group(home) if is_shared else group
-    payload = {**wanted, "shared": is_shared or None, "dry_run": dry_run}
-    result = asked_of(home, asked_in, "forget", payload)
+    wanted = {"id": id_, "text": text, "sender": sender, "session": session, "shared": is_shared, "dry_run": dry_run}
+    result = asked_of(home, inbox_group(home) if is_shared else group, "forget", wanted)
     tell(result, _forgotten(result), as_json=as_json)
     if result["left"]:
         raise SystemExit(1)

@@ -22,7 +22,6 @@ app.add_typer(service_app, name="service")
 
 
 OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")]
 
 
 def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> systemd.Plan:
@@ -54,7 +53,7 @@ def service_install(
     user: OfUser = False,
     closed: Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")] = False,
     command: Annotated[Path | None, typer.Option("--command", help="The program to start; default: this one.")] = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")] = False,
 ) -> None:
     """Write the systemd unit and its files, and start it if systemd runs. Earlier files are kept as *.old."""
     plan = _plan(home, user, closed, command)
@@ -74,26 +73,21 @@ def service_install(
 
 
 @service_app.command("uninstall")
-def service_uninstall(user: OfUser = False, dry_run: DryRun = False) -> None:
+def service_uninstall(user: OfUser = False) -> None:
     """Stop the service and remove the files of `service install`. The home and its user stay."""
     user_home, config_home = user_folders()
     files = systemd.installed(user_home, config_home, is_user=user)
     systemctl = ["systemctl", *(["--user"] if user else [])]
     is_live = systemd.is_booted()
-    stop, reload = [*systemctl, "disable", "--now", systemd.UNIT], [*systemctl, "daemon-reload"]
-    if dry_run:
-        for line in (stop, ["rm", "-f", *map(str, files)], reload):
-            print(f"$ {shlex.join(line)}")
-        return
     if is_live and any(path.exists() for path in files):
-        systemd.run([stop])
+        systemd.run([[*systemctl, "disable", "--now", systemd.UNIT]])
     removed = systemd.remove(files)
     for path in removed:
         print(f"removed {path}")
     if not removed:
         print("there is nothing to remove")
     if is_live and removed:
-        systemd.run([reload])
+        systemd.run([[*systemctl, "daemon-reload"]])
     print("the home folder, with everything that was remembered, stays where it is")
 
 

@@ -26,22 +26,29 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     """Print the status of the host that serves a home: a line or more for each part."""
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
-        _print_faults(folder, status_)
-        return
-    as_of = f"as of {moment(int(status_['written_at'] * 1000))}"
-    if status_["mode"] == "follows":
-        _print_follower(status_, as_of)
-        _print_faults(folder, status_)
-        return
+    elif status_["mode"] == "follows":
+        _print_follower(status_)
+    else:
+        _print_owner(status_)
+    for fault in (*faults_in(status_), *dead_letters(folder), *disk(folder)):  # a full disk can take no status
+        if fault.level != "ok":
+            print_finding(fault)
+
+
+def _as_of(status_: dict[str, Any]) -> str:
+    return f"up {in_words(status_['uptime_seconds'])}, as of {moment(int(status_['written_at'] * 1000))}"
+
+
+def _print_owner(status_: dict[str, Any]) -> None:
     state = "running" if time.time() - status_["written_at"] <= LATE_SECONDS else "silent"
-    print(
-        f"{state:9} pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
-        f"up {in_words(status_['uptime_seconds'])}, {as_of}"
-    )
+    print(f"{state:9} pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, {_as_of(status_)}")
     print(f"inboxes   {status_['boxes']}, {count_of(status_['pending'], 'request waits', 'requests wait')}")
     _print_requests(status_)
     _print_journal(status_)
-    _print_agents(status_["turns"], status_["agents"])
+    running = count_of(status_["turns"]["running"], "answer")
+    print(
+        f"agents    {len(status_['agents']['known'])}; {running} being written, {status_['turns']['waiting']} waiting"
+    )
     _print_curation(status_["curation"])
     if review := status_.get("review"):
         _print_review(review)
@@ -54,26 +61,16 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     for target in status_.get("push", ()):
         print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
     _print_search(status_["index"])
-    _print_faults(folder, status_)
+    if status_["resident_bytes"]:
+        print(f"memory    {status_['resident_bytes'] >> 20} MiB")
     if status_["last_error"]:
         error = f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}"
         print(painted(error, "warning", sys.stdout))
-    if status_["resident_bytes"]:
-        print(f"memory    {status_['resident_bytes'] >> 20} MiB")
 
 
-def _print_faults(folder: Path, status_: dict[str, Any]) -> None:
-    for fault in (*faults_in(status_), *dead_letters(folder), *disk(folder)):  # a full disk can take no status
-        if fault.level != "ok":
-            print_finding(fault)
-
-
-def _print_follower(status_: dict[str, Any], as_of: str) -> None:
-    cluster = status_["cluster"]
-    print(
-        f"follows   {cluster['owner'] or 'nobody yet'}; pid {status_['pid']}, "
-        f"version {status_['version']}, up {in_words(status_['uptime_seconds'])}, {as_of}"
-    )
+def _print_follower(status_: dict[str, Any]) -> None:
+    cluster, program = status_["cluster"], f"pid {status_['pid']}, version {status_['version']}"
+    print(f"follows   {cluster['owner'] or 'nobody yet'}; {program}, {_as_of(status_)}")
     print(f"cluster   {cluster['node']} has {cluster['seq']}, {cluster['behind']} behind")
 
 
@@ -92,11 +89,6 @@ def _print_journal(status_: dict[str, Any]) -> None:
     print(f"journal   at {journal['seq']}, {written}")
     if cluster:
         print(f"cluster   {cluster['node']} owns the home, epoch {cluster['epoch']}, log at {cluster['seq']}")
-
-
-def _print_agents(turns: dict[str, Any], agents: dict[str, Any]) -> None:
-    running = count_of(turns["running"], "answer")
-    print(f"agents    {len(agents['known'])}; {running} being written, {turns['waiting']} waiting")
 
 
 def _print_review(review: dict[str, int]) -> None:

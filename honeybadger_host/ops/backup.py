@@ -74,7 +74,9 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     marks = read_position(home / JOURNAL_FILE).marks if is_journaled else Marks(0, {})  # before the first file is read
     with appearing(target, "backup") as archive, packing(archive) as tar:
         packer = _Packer(tar, archive.parent)
-        packer.add_home(home)
+        with closing_fd(os.open(home, _FOLDER)) as folder:
+            for part in PARTS:
+                packer.add(part, part, folder)
         seq = None
         if is_journaled:
             copy = archive.with_name("journal.db")
@@ -103,12 +105,6 @@ class _Packer:
         self.files = 0
         self.left_out: list[str] = []
 
-    def add_home(self, home: Path) -> None:
-        """Add Honeybadger's files of a home, except for the journal."""
-        with closing_fd(os.open(home, _FOLDER)) as parent:
-            for part in PARTS:
-                self._add(part, part, parent)
-
     def _add_folder(self, name: str, fd: int) -> None:
         self._tar.addfile(_member(name, os.fstat(fd)))
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
@@ -116,9 +112,9 @@ class _Packer:
             is_temporary = entry.startswith(".") and entry.endswith(".tmp")
             is_earlier = child.startswith(f"{JOURNAL_FILE}{BEFORE}")
             if child not in NOT_COPIED and not is_temporary and not is_earlier and _is_used(child):
-                self._add(child, entry, fd)
+                self.add(child, entry, fd)
 
-    def _add(self, name: str, entry: str, folder: int) -> None:
+    def add(self, name: str, entry: str, folder: int) -> None:
         """Add a member of a folder. An unreadable file of an inbox is left out: no agent can stop a backup."""
         may_be_link = name in PARTS or (name.startswith("groups/") and name.count("/") == 1)  # decision 025
         is_of_agent = name.startswith(f"{_IPC}/")

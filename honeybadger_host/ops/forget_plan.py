@@ -53,7 +53,8 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
             conversations.add(row, wanted.sender)
             if row.kind == "session":  # it has words of others, too
                 if row.sender == wanted.sender:
-                    said += put_into_document(documents.get(row.file, b""), row.data)
+                    before = {*_texts_put(documents.get(row.file, b""))}
+                    said += (text for text in _texts_put(row.data) if text not in before)
                 documents[row.file] = row.data
                 continue
         if _is_wanted(row, wanted) and not _is_emptied(row.data):
@@ -224,12 +225,8 @@ def _comes_from(proposal: Proposal, operation: Operation, wanted: Forget, conver
     return any(number in conversations.said.get(session, ()) for session, number in places)
 
 
-def put_into_document(before: bytes, after: bytes) -> list[str]:
-    """Return the facts, tasks, states and lines of the summary that one version of a session document adds."""
-    return [text for text in _texts_put(after) if text not in set(_texts_put(before))]
-
-
 def _texts_put(data: bytes) -> list[str]:
+    """Return the facts, tasks, states and lines of the summary in a session document."""
     try:
         document = parse_document(data, "")
     except ValueError:

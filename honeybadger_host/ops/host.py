@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
 from honeybadger_host.files.group_folders import GroupFolders
-from honeybadger_host.files.home import HomeLock
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.peoples_files import ChangedFiles
@@ -43,7 +42,6 @@ class Host:
 
     home: Path
     settings: Settings
-    lock: HomeLock
     journal: Journal
     projections: Projections
     memory: Dependencies

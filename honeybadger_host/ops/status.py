@@ -147,14 +147,20 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
     """Return the members of the status that take a look at every group. Raises JournalError, WorldFailed."""
     boxes = [*host.spool.inboxes.values()]
+    groups = [group for group, names in host.group_folders.current.items() if "proposals" in names]
+    review = {group: len(proposals.of(group)) for group in groups}
+    removed = removed_unread(host.home, host.journal.path, time.time())[:MAX_NAMED]
     return {
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
         "unanswered": _unanswered(boxes),
         "stuck": sum(len(box.stuck) for box in boxes),
-        "review": _waiting_for_review(host, proposals),
+        "review": {group: count for group, count in review.items() if count},
         "dead_letters": len(dead_names(host.home)),
         "damaged": host.projections.saves.damaged()[:MAX_NAMED],
-        "removed_unread": _removed_unread(host),
+        "removed_unread": [
+            {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
+            for edit in removed
+        ],
     }
 
 
@@ -164,23 +170,6 @@ def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
     return [
         f"{box.group}/{box.sender}: {box.reply_fault}; {count_of(len(box.waiting), 'request waits', 'requests wait')}"
         for box in unanswered
-    ]
-
-
-def _waiting_for_review(host: Host, proposals: WaitingProposals) -> dict[str, int]:
-    """Return the number of proposals that wait for a person, by group."""
-    counts = {
-        group: len(proposals.of(group)) for group, names in host.group_folders.current.items() if "proposals" in names
-    }
-    return {group: count for group, count in counts.items() if count}
-
-
-def _removed_unread(host: Host) -> list[dict[str, Any]]:
-    """Return the saves that removed notes which their author may not have read, newest first."""
-    edits = removed_unread(host.home, host.journal.path, time.time())
-    return [
-        {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
-        for edit in edits[:MAX_NAMED]
     ]
 
 

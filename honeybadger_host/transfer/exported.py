@@ -24,7 +24,7 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import Damaged, HostError
 from honeybadger_host.files.safe_files import open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.journal.edits import REVISED_KINDS, Edit, edit_of, is_edit, packed_line, unpacked_line
+from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, is_edit, packed_line, unpacked_line
 from honeybadger_host.journal.folding import check_lines
 from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import Receipt, Row
@@ -170,18 +170,14 @@ def event_of(value: Any, group: str, shift: int) -> Row:
     row = Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, line.data)
     try:
         if is_edit(row):
-            return row._replace(data=_shifted(edit_of(row), row, shift))
+            edit = edit_of(row)
+            overtaken_by = edit.overtaken_by + shift if edit.overtaken_by else 0
+            moved = edit._replace(event=edit.event + shift, overtaken_by=overtaken_by)
+            return row._replace(data=moved.row(row.seq, row.at, row.group, row.sender, row.file).data)
         _check_data(row)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Damaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
     return row
-
-
-def _shifted(edit: Edit, row: Row, shift: int) -> bytes:
-    """Return the data of an edit's row with the numbers of changes that it names."""
-    overtaken_by = edit.overtaken_by + shift if edit.overtaken_by else 0
-    moved = edit._replace(event=edit.event + shift, overtaken_by=overtaken_by)
-    return moved.row(row.seq, row.at, row.group, row.sender, row.file).data
 
 
 def _check_data(row: Row) -> None:

@@ -100,7 +100,9 @@ def load_export(
     if group == GLOBAL_GROUP:
         raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
     with _alone(home) if shared is None else nullcontext():
-        _check_nothing_half_done(home)
+        finish_loading(home)
+        if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
+            raise HostError(f"a forget in {begun.group} was interrupted: start a host to finish it, then import again")
         try:
             folder = source
             if not source.is_dir():  # an archive that nobody vouches for
@@ -141,13 +143,6 @@ def _alone(home: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_nothing_half_done(home: Path) -> None:
-    """Finish an interrupted load. Raises HostError, also if a `forget` was interrupted."""
-    finish_loading(home)
-    if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:
-        raise HostError(f"a forget in {begun.group} was interrupted: start a host to finish it, then import again")
-
-
 class _Loader:
     def __init__(self, home: Path, group: str, folder: Path, shared: SharedLog | None) -> None:
         self._home, self._group, self._folder, self._shared = home, group, folder, shared
@@ -165,13 +160,9 @@ class _Loader:
         now_what = "an export is loaded into a new group: name one that is not there yet"
         if last_of(self._journal, self._group)[0]:
             raise HostError(f"the journal has changes of {self._group}; {now_what}")
-        for file in single_files_of(self._group).values():
-            if os.path.lexists(self._home / file):
-                raise HostError(f"{self._group} has {file}; {now_what}")
-        for folder in folders_of(self._group).values():
-            if (self._home / folder).is_symlink():
-                raise HostError(f"{folder} is a link: load the group under another name, then move its folder there")
-            for found in files_below(self._home / folder):
+        for place in (*single_files_of(self._group).values(), *folders_of(self._group).values()):
+            path = self._home / place
+            for found in [path] if path.is_symlink() or path.is_file() else files_below(path):
                 if not is_template(found):
                     raise HostError(f"{self._group} has {found.relative_to(self._home)}; {now_what}")
 

@@ -24,7 +24,6 @@ _MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 MAX_OF_A_KIND: Final = 5  # things of one kind on a page that lists several kinds
 # Lines of both texts; the difference of longer ones is not shown: hostile texts of 20,000 lines each take 3 s.
 _MAX_COMPARED_LINES: Final = 4000
-_AGES: Final = ((31_557_600, "y"), (2_629_800, "mo"), (604_800, "wk"), (86_400, "d"), (3600, "h"), (60, "min"))
 
 
 class Shown(NamedTuple):
@@ -98,30 +97,11 @@ def when(at: str | int | None) -> Markup:
     """
     if at is None or at == "":
         return Markup('<span class="muted">unknown</span>')
-    moment = _moment(at)
-    if moment is None:
+    try:
+        moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else parse_time(at).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
         return escape(at)
     return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M} UTC</time>').format(time_stamp(moment, "auto"), moment)
-
-
-def age(at: str | int | None) -> Markup:
-    """Return the age of a time as HTML, such as `5 min`; the time itself is its title. Argument as in `when`."""
-    moment = None if at is None else _moment(at)
-    if moment is None:
-        return when(at)
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    size, unit = next(((size, unit) for size, unit in _AGES if seconds >= size), (1, ""))
-    told = f"{int(seconds // size)} {unit}" if unit else "now"
-    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M} UTC" data-age>{}</time>').format(
-        time_stamp(moment, "auto"), moment, told
-    )
-
-
-def _moment(at: str | int) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else parse_time(at).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def href(*parts: str, **query: object) -> str:
@@ -162,7 +142,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"age": age, "markdown": shown_markdown}
+    environment.filters |= {"markdown": shown_markdown}
     environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
     # of a change in the journal
     environment.filters |= {

@@ -7,7 +7,6 @@ import errno
 import os
 import signal
 import socket
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,7 +80,8 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
             # accepted connections inherit it; else a page that is sent in two pieces waits 40 ms between them
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
-            _remove_stale(where)
+            if where.is_socket() and not _is_listened_on(where):
+                where.unlink(missing_ok=True)
             listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             listening.bind(str(where))
             where.chmod(0o600)  # before it listens, nobody can connect
@@ -100,17 +100,9 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
                 where.unlink(missing_ok=True)
 
 
-def _remove_stale(path: Path) -> None:
-    """Remove a socket on which nobody listens. Raises HostError if somebody does, or it is no socket."""
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise HostError(f"{path} is there and is not a socket: choose another --socket")
-    except OSError:
-        return
+def _is_listened_on(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-        if other.connect_ex(str(path)) != errno.ECONNREFUSED:
-            raise HostError(f"somebody listens on {path}: choose another --socket")
-    path.unlink(missing_ok=True)
+        return other.connect_ex(str(path)) != errno.ECONNREFUSED
 
 
 def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool) -> None:

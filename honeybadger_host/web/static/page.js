@@ -11,7 +11,6 @@ function localTimes(root) {
     if (Number.isNaN(at.getTime())) continue;
     time.dataset.local = "";
     time.title = whole.format(at);
-    if ("age" in time.dataset) continue;
     const days = Math.round((today - day(at)) / 86_400_000);
     const near = { 0: "Today", 1: "Yesterday" }[days];
     time.textContent = near ? `${near} ${clock.format(at)}` : whole.format(at);

@@ -254,5 +254,5 @@ def test_what_was_written_is_removed_and_an_earlier_file_kept(tmp_path: Path) ->
     assert remove(files) == files
     assert remove(files) == []
     assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["mine"]
-    dry = run_cli("service", "uninstall", "--dry-run")
-    assert dry.stdout.splitlines()[0] == "$ systemctl disable --now honeybadger-host.service"
+    done = run_cli("service", "uninstall", "--user", env={"HOME": str(tmp_path), "XDG_CONFIG_HOME": ""})
+    assert done.stdout.startswith("there is nothing to remove\n")

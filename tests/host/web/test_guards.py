@@ -193,7 +193,7 @@ def test_a_socket_on_which_somebody_listens_is_left_alone(home: Path, tmp_path: 
         other.bind(str(path))
         other.listen()
         refused = run_cli("web", "--socket", str(path), "--home", str(home))
-    assert f"somebody listens on {path}: choose another --socket" in refused.stderr
+    assert f"cannot listen on {path}: Address already in use; choose another --socket" in refused.stderr
     assert path.is_socket()
 
 
