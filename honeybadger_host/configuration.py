@@ -212,10 +212,7 @@ def _unknown(name: str, where: str) -> SettingsError:
     below, _, rest = name.partition(".")
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
-    siblings = ", ".join(_spelled(one, where) for one in names if one.startswith(f"{below}."))
     near = meant(name, names)
-    if siblings and (near is None or name == below):
-        return SettingsError(f"{where}: there is no setting {name}; there are {siblings}")
     hint = f"did you mean {_spelled(near, where)}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")
 

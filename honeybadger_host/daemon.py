@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup
@@ -27,7 +26,6 @@ from honeybadger_host.compose import build, open_metrics
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.log import log
-from honeybadger_host.models import what_is_missing
 from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
@@ -216,9 +214,6 @@ def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, mem
         mode="closed" if host.settings.ipc.closed else "open",
         seq=host.journal.next_seq - 1,
     )
-    if (mode := host.settings.curation.apply) in ("gated", "lossless"):
-        log.warning("setting.replaced", setting="curation.apply", value=mode, now_what="write copied, as it now means")
-    _name_missing_models(host)
 
 
 async def _shut_down(host: Host) -> None:
@@ -278,16 +273,6 @@ class _Hints:
             self._host.pipeline.wake()
         else:
             self.has_new.set()
-
-
-def _name_missing_models(host: Host) -> None:
-    """Log which models cannot answer, because the name or the library is missing."""
-    models = host.settings.model
-    wanted = {models.name, models.curation or models.name}
-    wanted |= {agent.model or models.name for agent in host.memory.agents.current.values()}
-    for name in sorted(wanted):
-        if (missing := what_is_missing(name, models)) is not None:
-            log.warning("model.missing", model=name, now_what=missing)
 
 
 async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:

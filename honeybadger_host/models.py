@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-import anyio
 import anyio.to_thread
 
 from honeybadger_agent.models import ModelSettings, open_model, split_name

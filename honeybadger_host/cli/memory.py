@@ -229,18 +229,12 @@ def _undo_one(folder: Path, seq: int, asked: list[int]) -> tuple[str, dict[str, 
 @app.command("stop-turn")
 def stop_turn(
     home: Home,
-    group: Annotated[str | None, typer.Argument(help="Group of the agent.", show_default=False)] = None,
+    group: Annotated[str, typer.Argument(help="Group of the agent.")],
     turn: Annotated[str | None, typer.Argument(help="Id of the message; without it the answer being written.")] = None,
     sender: Annotated[str | None, typer.Option(help="Sender of the message, if several used the same id.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop an agent's answer and keep its text so far. A message that still waits is refused."""
-    if group is None:
-        raise typer.BadParameter(
-            "name the group whose agent is to stop; the host itself is stopped with Ctrl-C where it "
-            "runs, or with `systemctl stop honeybadger-host` (a service of your own: `systemctl --user …`)",
-            param_hint="GROUP",
-        )
     result = asked_of(home, group, "stop_turn", {"turn": turn, "sender": sender})
     tell(result, [f"{result['turn']}: {result['state'].replace('_', ' ')}"], as_json=as_json)
 

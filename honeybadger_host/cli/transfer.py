@@ -161,7 +161,6 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
         "turns": done.added["turns"],
         "entries": done.added["entries"],
         "known": done.known,
-        "neutralised": dict(done.neutralised),
         "skipped": [f"{one.where}: {one.why}" for one in done.skipped],
         "dry_run": dry_run,
     }

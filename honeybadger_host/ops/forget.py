@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import anyio
 import anyio.to_thread
 import orjson
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup

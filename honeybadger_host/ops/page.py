@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import anyio
 import anyio.to_thread
 
 from honeybadger_host.files.safe_files import is_locked

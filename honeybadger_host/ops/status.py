@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-import anyio
 import anyio.to_thread
 
 from honeybadger_agent.wording import MAX_NAMED, count_of

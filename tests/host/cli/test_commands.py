@@ -62,12 +62,6 @@ def test_a_mistyped_command_names_the_one_that_is_meant() -> None:
     assert "Did you mean 'context'?" in refused.stderr
 
 
-def test_stop_without_a_group_explains_stopping_the_host() -> None:
-    refused = run_cli("stop")
-    assert refused.returncode == 2
-    assert "systemctl stop honeybadger-host" in refused.stderr
-
-
 def test_search_and_recall_are_the_same_in_both_programs(make_host: HostFactory, home: Path) -> None:
     make_host().start()
     SyncClient(home=home).update_memory("The boat has a red sail")

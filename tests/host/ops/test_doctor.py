@@ -115,22 +115,6 @@ def test_a_setting_of_its_type_can_be_a_problem(lines: str, check: str, fault: s
     assert problems[0].message.startswith(fault)
 
 
-@pytest.mark.parametrize(
-    ("setting", "model", "now_what"),
-    [
-        ("model.name", "ollama:llama3.2", "pip install ./honeybadger_agent '.[llm]'"),
-        ("model.curation", "gpt-5", "there is no model 'gpt-5': models are offline, "),
-    ],
-)
-def test_run_names_a_missing_model_or_library_at_start(home: Path, setting: str, model: str, now_what: str) -> None:
-    with HostProcess(home, {setting: model}, source='import sys\nsys.modules["pydantic_ai"] = None') as host:
-        host.start()
-        missing = host.wait_for_event("model.missing")
-        host.stop()
-    assert missing["model"] == model
-    assert now_what in missing["now_what"]
-
-
 def test_the_running_hosts_settings_are_the_checked_ones(home: Path) -> None:
     with HostProcess(home, {"model.name": "scripted:gone.json"}) as host:
         host.start()
