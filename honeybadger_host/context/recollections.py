@@ -117,12 +117,7 @@ class Fitted(NamedTuple):
 
 
 def fit(recollections: Sequence[Recollection], room_tokens: int) -> Fitted:
-    """Return the text of the first recollections that fit; none is cut.
-
-    Args:
-        recollections: the most important first.
-        room_tokens: estimate for the text.
-    """
+    """Return the text of the recollections that fit, of which the most important come first; none is cut."""
     kept: list[Recollection] = []
     left_out: list[Recollection] = []
     lines: dict[str, list[str]] = {}

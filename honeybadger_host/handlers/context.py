@@ -39,11 +39,7 @@ _MAX_ATTEMPTS: Final = 3  # how often a context is made at most, if its group is
 def get_context(
     maker: ContextMaker, deps: Dependencies, asked: Asked[GetContext], now: datetime
 ) -> Mapping[str, Any] | Answer:
-    """Return a `ContextResult`. Raises Refusal, WorldFailed.
-
-    Args:
-        maker: makes contexts of the present memory.
-    """
+    """Return a `ContextResult`. Raises Refusal, WorldFailed."""
     payload, group = asked.payload, asked.group
     is_preview = isinstance(payload, PreviewContext)
     now = to_milliseconds(now)  # the precision of everything that is kept
@@ -78,15 +74,8 @@ def _budget_of(payload: GetContext, default_tokens: int, message_tokens: int) ->
     return min(budget, most) if budget else most
 
 
-# ----------------------------------------------------------------------------------------------------- earlier moments
-
-
 def _as_of(deps: Dependencies, question: Question, as_of: str, sender: str | None, now: datetime) -> Mapping[str, Any]:
-    """Return a `ContextResult` of an earlier moment. Raises Refusal, WorldFailed.
-
-    Args:
-        sender: the agent whose context is wanted; None: any agent's. A hash names a context whosever it is.
-    """
+    """Return a `ContextResult` of an earlier moment, served to a sender (None: to any) or named by its hash."""
     try:
         moment = moment_of(as_of, deps.journal.path, deps.ledger, question.group, now)
         served = moment.served or _served_at(deps, question, moment, sender)

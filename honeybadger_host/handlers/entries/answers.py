@@ -25,11 +25,7 @@ from honeybadger_host.text.labels import each_once
 
 
 def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
-    """Return an entry as a reply shows it.
-
-    Args:
-        data: the content of its file.
-    """
+    """Return an entry as a reply shows it; `data` is the content of its file."""
     return {
         "id": entry.id,
         "category": entry.category,

@@ -9,17 +9,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, EditMemory, Refusal, is_store
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries import places
-from honeybadger_host.handlers.entries.answers import (
-    check_future,
-    check_version,
-    shown,
-)
+from honeybadger_host.handlers.entries.answers import check_future, check_version, shown
 from honeybadger_host.handlers.entries.superseding import Write, screened, superseded
 from honeybadger_host.handlers.redaction import check_size, with_neutralised
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten
@@ -33,8 +28,6 @@ from honeybadger_host.memory.entries.entry import (
     version_of,
     with_origin,
 )
-
-_CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ def prepare_edit_memory(deps: Dependencies, asked: Asked[EditMemory]) -> _Edit:
 def _places(deps: Dependencies, group: str, id_: str, category: str, name: str | None) -> list[str]:
     """Return the files that an entry may move to, loaded."""
     if name is not None:
-        return places.named(deps, group, category, name)
+        return places.candidates(deps, group, category, name, is_name=True)
     file = entry_file(group, category, id_)
     deps.whole_files.load(file)
     return [file]
@@ -92,18 +85,14 @@ def edit_memory(deps: Dependencies, asked: Asked[EditMemory], edit: _Edit, now: 
     if not is_store(after.category):
         check_size("payload.category", len(after.content), MAX_NOTE_CHARACTERS, "characters outside store/")
     place = _place_of(deps, before, after, file, edit)
-    if place != file:
-        after = replace(after, id=name_in(place))
+    after = replace(after, id=name_in(place))
     written = dump_entry(after)
     check_size("payload", len(written), MAX_ENTRY_FILE_BYTES, "bytes")
-    changes: tuple[Change, ...] = (FileWritten(asked.group, "entry", place, written, data),)
+    changes: list[Change] = [FileWritten(asked.group, "entry", place, written, data if place == file else None)]
     if place != file:
-        changes = (
-            FileRemoved(asked.group, "entry", file, data),
-            FileWritten(asked.group, "entry", place, written, None),
-        )
+        changes.insert(0, FileRemoved(asked.group, "entry", file, data))
     changes += superseded(deps, asked.group, after, payload.supersedes or (), edit.write.gone, existed=True)
-    return Outcome(with_neutralised(shown(after, place, written), edit.write.neutralised), changes)
+    return Outcome(with_neutralised(shown(after, place, written), edit.write.neutralised), tuple(changes))
 
 
 def _place_of(deps: Dependencies, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
@@ -111,7 +100,7 @@ def _place_of(deps: Dependencies, before: Entry, after: Entry, file: str, edit: 
     if (after.category, after.name) == (before.category, before.name):
         return file
     if edit.bound_for != (after.category, after.name):
-        raise Refusal("conflict", _CHANGED)
+        raise Refusal("conflict", "it changed meanwhile: nothing was changed; read it again, then decide")
     if after.name is not None:
         return places.free(deps, [place for place in edit.places if place != file], after.category, after.name)
     (place,) = edit.places

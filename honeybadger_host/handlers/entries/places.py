@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import Refusal
@@ -42,49 +41,33 @@ def with_name(holdings: Iterable[Holding], category: str, name: str) -> Holding 
     return next((one for one in holdings if (one.entry.category, one.entry.name) == (category, name)), None)
 
 
-def named(deps: Dependencies, group: str, category: str, name: str) -> list[str]:
-    """Return the files that an entry of this name may have: the one in the index, then one for each salt.
+def candidates(deps: Dependencies, group: str, category: str, key: str, *, is_name: bool) -> list[str]:
+    """Return the files that an entry may have; see `_looked_at`. Raises WorldFailed.
 
     Args:
         category: as it is spelled on disk.
-    Raises WorldFailed.
+        key: its name, or its text if it has none; see `labels.folded`.
     """
-    return [file for file, _ in _of_name(deps, deps.whole_files.load, group, category, name)]
+    return [file for file, _ in _looked_at(deps, deps.whole_files.load, group, category, key, is_name=is_name)]
 
 
 def as_saved(deps: Dependencies, group: str, category: str, name: str) -> Holding | None:
     """Return the entry of a name as the files have it, or None if there is none; nothing is loaded."""
-    found = _of_name(deps, deps.entry_files.read, group, category, name)
+    found = _looked_at(deps, deps.entry_files.read, group, category, name, is_name=True)
     return with_name(standing_in(deps.entry_files, found), category, name)
 
 
-def of_text(deps: Dependencies, group: str, category: str, text: str) -> list[str]:
-    """Return the files that an entry of this text may have, as `named` does."""
-    elsewhere = deps.index.lookups.known(group, category, text)
-    found = _places(deps, deps.whole_files.load, group, category, elsewhere, partial(entry_id, category, text))
-    return [file for file, _ in found]
-
-
-def _of_name(
-    deps: Dependencies, read: _Read, group: str, category: str, name: str
+def _looked_at(
+    deps: Dependencies, read: _Read, group: str, category: str, key: str, *, is_name: bool
 ) -> Iterator[tuple[str, bytes | None]]:
-    elsewhere = deps.index.lookups.named(group, category, name)
-    return _places(deps, read, group, category, elsewhere, partial(named_id, category, name))
-
-
-def _places(
-    deps: Dependencies, read: _Read, group: str, category: str, elsewhere: str | None, id_of: Callable[[int], str]
-) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the files that an entry may have, with their content: one for each salt, until one is free.
-
-    Args:
-        elsewhere: the id that the index has for it, whose files come first.
-        id_of: salt -> id.
-    """
-    for file in () if elsewhere is None else deps.entry_files.find(group, elsewhere):
+    """Yield the files that an entry may have: those in the index, then one for each salt, until one is free."""
+    lookups = deps.index.lookups
+    find, id_of = (lookups.named, named_id) if is_name else (lookups.known, entry_id)
+    indexed = find(group, category, key)
+    for file in () if indexed is None else deps.entry_files.find(group, indexed):
         yield file, read(file)
     for salt in itertools.count():
-        file = entry_file(group, category, id_of(salt))
+        file = entry_file(group, category, id_of(category, key, salt))
         data = read(file)
         yield file, data
         if data is None:
@@ -109,7 +92,7 @@ def archived(deps: Dependencies, file: str) -> bytes | None:
 
 
 def free(deps: Dependencies, places: Sequence[str], category: str, name: str) -> str:
-    """Return the first of `places` that is free, see `named`. Raises Refusal if an entry has the name."""
+    """Return the first of `places` that is free. Raises Refusal if an entry has the name."""
     if (held := with_name(standing(deps, places), category, name)) is not None:
         why = f"entry {held.entry.id} of {category} has this name: choose another, or edit that one"
         raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")

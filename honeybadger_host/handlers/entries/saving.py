@@ -62,10 +62,8 @@ def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: S
     write = screened(deps, asked)
     payload, group = write.payload, asked.group
     category = deps.entry_files.place(group, payload.category or GENERAL)
-    if payload.name is None:
-        found = places.of_text(deps, group, category, folded(payload.content))
-    else:
-        found = places.named(deps, group, category, payload.name)
+    key = payload.name or folded(payload.content)
+    found = places.candidates(deps, group, category, key, is_name=payload.name is not None)
     alike = similar.to(group, payload.content) if payload.name is None else None
     return _Said(write, category, tuple(found), alike)
 
@@ -99,7 +97,7 @@ def prepare_delete_memory(deps: Dependencies, asked: Asked[DeleteMemory]) -> tup
     check_one_key(payload)
     if payload.name is not None:
         category = deps.entry_files.place(asked.group, payload.category or GENERAL, is_new=False)
-        return category, places.named(deps, asked.group, category, payload.name)
+        return category, places.candidates(deps, asked.group, category, payload.name, is_name=True)
     places.load(deps, asked.group, payload.id or "")
     return "", ()
 
