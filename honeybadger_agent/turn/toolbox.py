@@ -103,17 +103,8 @@ def _found(_: wire.SearchMemory, result: wire.SearchResult) -> str:
     return f"{len(result.hits)} found, first [{best.id}] {best.text}"
 
 
-def _read_files(_: wire.ReadGroupFiles, result: wire.GroupFilesResult) -> str:
-    files = {"CLAUDE.md": result.persona, "MEMORY.md": result.memory, "summary.md": result.summary}
-    return f"Read {', '.join(name for name, text in files.items() if text is not None) or 'no file: there is none'}"
-
-
-def _read_history(_: wire.GetHistory, result: wire.HistoryResult) -> str:
-    return f"Read {count_of(len(result.messages), 'turn')}"
-
-
-def _read_context(_: wire.GetContext, result: wire.ContextResult) -> str:
-    return f"Read the context, {count_of(result.tokens, 'token')}"
+def _read(asked: wire.Request[Any], result: wire.Wire) -> str:
+    return f"Read {count_of(len(prose.text_of(asked.type_name, result)), 'character')}"
 
 
 def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> str:
@@ -125,9 +116,9 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "update_memory": _note,
     "save_memory": _entry,
     "search_memory": _found,
-    "read_group_files": _read_files,
-    "get_history": _read_history,
-    "get_context": _read_context,
+    "read_group_files": _read,
+    "get_history": _read,
+    "get_context": _read,
     "delegate_to_agent": _delegated,
 }
 

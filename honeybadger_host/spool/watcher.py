@@ -8,7 +8,6 @@ first arrival until it is listed: so a flood costs one event for each listing, n
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -40,11 +39,6 @@ try:
     HAS_INOTIFY = True
 except ImportError:  # macOS; or a watchdog that moved it: the sweep finds everything
     HAS_INOTIFY = False
-
-
-# Errors of exhausted kernel limits; any other error concerns one folder only.
-_LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_ADVICE: Final = "; raise fs.inotify.max_user_instances or max_user_watches"
 
 
 @dataclass(slots=True, eq=False)
@@ -168,9 +162,8 @@ class Watcher:
         watch.wd = wd
 
     def _complain(self, folder: str, error: OSError) -> None:
-        is_limit = error.errno in _LIMITS  # else only this folder is concerned: an agent put a link there
-        if self._throttle.passes("" if is_limit else folder) is not None:
-            now_what = f"the sweep finds every request{_ADVICE if is_limit else ''}"
+        if self._throttle.passes(error.errno) is not None:
+            now_what = "the sweep finds all; if a limit is reached: fs.inotify.max_user_watches and max_user_instances"
             log.error("watch.failed", folder=folder, error=str(error), now_what=now_what)
 
     def listen(self, folder: str) -> None:

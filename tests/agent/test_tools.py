@@ -152,7 +152,7 @@ async def test_a_long_result_is_cut_and_says_so(asker: RawSender) -> None:
     assert answer.ok
     assert 60_000 < len(answer.content) < 60_200
     assert "(Cut here: 60000 of 9" in answer.content
-    assert answer.summary == "Read MEMORY.md"
+    assert answer.summary.startswith("Read 9")
 
 
 def test_a_wrong_tool_is_a_bug() -> None:

@@ -1,12 +1,10 @@
 """Watching real folders. The sweep is elsewhere: nothing here may be needed for truth."""
 
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from honeybadger_host.spool import watcher
 from honeybadger_host.spool.watcher import Watcher
@@ -129,17 +127,3 @@ def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched
         assert not watched.watcher.is_alive()
     if before:
         wait_for(lambda: len(os.listdir("/proc/self/fd")) <= len(before))
-
-
-@pytest.mark.parametrize(("number", "is_limit"), [(errno.ENOSPC, True), (errno.ENOTDIR, False)])
-def test_only_an_exhausted_limit_is_said_to_be_raised(
-    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_limit: bool
-) -> None:
-    def refused(_watch: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(watched.watcher, "_begin", refused)
-    with capture_logs() as logs:
-        watched.ensure(folder)
-    (failed,) = logs
-    assert ("max_user_watches" in failed["now_what"]) is is_limit
