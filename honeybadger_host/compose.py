@@ -158,7 +158,7 @@ def _put_together(
         agents=lambda: agents.current,
     )
     replies = ReplyRetention(spool, ttl_seconds=settings.ipc.reply_ttl_seconds)
-    replies.mend(journal)
+    replies.remove_torn()
     _compare_clocks(journal)
 
     curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)

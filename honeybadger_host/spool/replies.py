@@ -1,4 +1,4 @@
-"""Replies that nobody collected, that are too many, or that a power cut tore: removed or written again.
+"""Replies that nobody collected, that are too many, or that a power cut tore: they are removed.
 
 A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole path). After a
 power cut its name may be there without its bytes, or with some of them, and its sender must not take that for an
@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
 from honeybadger_host.files.safe_files import closing_fd, open_folder, open_plain
-from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
-from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox, OpenInbox
+from honeybadger_host.spool.inbox import STREAM, SUFFIX, Inbox
 from honeybadger_host.spool.spool import Spool
 
 
@@ -35,30 +34,24 @@ class ReplyRetention:
         self._ttl_seconds = ttl_seconds
         self.trimmed = 0
 
-    def mend(self, journal: Journal) -> None:
-        """Mend torn replies in all inboxes, before these are served. A reply that cannot be mended stays as it is.
+    def remove_torn(self) -> None:
+        """Remove torn replies from all inboxes, before these are served; one that cannot be removed stays.
 
-        A reply with a receipt is written again. Any other is removed: its request is still in the inbox, or its sender
-        repeats it.
+        The request of each is still in the inbox, or its sender repeats it and gets the reply again.
         """
         self._spool.discover()
-        given_again = removed = 0
+        removed = 0
         for inbox in self._spool.senders_inboxes:
             if (opened := self._spool.open(inbox)) is None:
                 continue
             with contextlib.closing(opened), contextlib.suppress(OSError):
-                for name in _torn_in(opened):
-                    stem = name.removesuffix(SUFFIX)
-                    receipt = journal.receipts_of(inbox.group, inbox.sender, [stem]).get(stem)
-                    if receipt is None:
-                        opened.remove_reply(name)
+                for file in _lying(opened.replies_fd, inbox.path):
+                    is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
+                    if is_reply and not _has_end(opened.replies_fd, file.name, file.bytes):
+                        opened.remove_reply(file.name)
                         removed += 1
-                    else:
-                        with contextlib.suppress(OSError):
-                            opened.reply(name, receipt[1])
-                            given_again += 1
-        if given_again or removed:
-            log.warning("replies.mended", given_again=given_again, removed=removed)
+        if removed:
+            log.warning("replies.mended", removed=removed)
 
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
         """Remove uncollected replies and unfinished temporary files; return how many were too old.
@@ -80,16 +73,6 @@ class ReplyRetention:
                 if trimmed:
                     log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=trimmed)
         return count
-
-
-def _torn_in(opened: OpenInbox) -> list[str]:
-    """Return the names of torn replies in an inbox."""
-    names: list[str] = []
-    for file in _lying(opened.replies_fd, opened.inbox.path):
-        is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
-        if is_reply and not _has_end(opened.replies_fd, file.name, file.bytes):
-            names.append(file.name)
-    return names
 
 
 def _has_end(folder_fd: int, name: str, size: int) -> bool:
