@@ -8,20 +8,15 @@ home above the current folder, such as a checkout, but one serves the default ho
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.errors import NoHome, NoMailbox
-from honeybadger_agent.hooks.program.settings import config_folder
+from honeybadger_agent.hooks.program.settings import HOME_MARKS, HOME_SETTINGS, config_folder, default_home, has_host
 from honeybadger_agent.mailbox import REQUESTS, Mailbox
 
 HOME_VARIABLE: Final = "HONEYBADGER_HOME"
-LOCK: Final = "data/host.lock"
-SETTINGS: Final = "config/honeybadger.toml"
-# Files that only a home has: its settings, and the lock of its host. Senders of other users may see only the lock.
-MARKS: Final = (SETTINGS, LOCK)
 
 
 def find_home(given: str | os.PathLike[str] | None = None) -> Path:
@@ -44,7 +39,7 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
     default = usable_default()
     if default is None:
         gone = default_home()
-        says = "names none" if gone is None else f"names {gone}, which is not one"
+        says = f"names {gone}, which is not one" if gone else "names none"
         raise NoHome(
             f"no Honeybadger home was found: neither --home nor {HOME_VARIABLE} names one, {Path.cwd()} is not one "
             f"and not in one, and {default_file()} {says}. {_advice(None)}"
@@ -91,19 +86,10 @@ def default_file() -> Path:
     return Path(config_folder(), "home")
 
 
-def default_home() -> Path | None:
-    """Return the user's registered default home, or None if it cannot be read."""
-    try:
-        named = default_file().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return Path(named) if named.startswith("/") else None
-
-
 def usable_default() -> Path | None:
     """Return the user's default home, or None if there is none, or it is no longer a home."""
-    default = default_home()
-    return default if default is not None and _mark_of(default) is not None else None
+    default = Path(default_home())
+    return default if default.is_absolute() and _mark_of(default) is not None else None
 
 
 def register_home(home: Path) -> Path:
@@ -123,33 +109,19 @@ def register_home(home: Path) -> Path:
 
 def _mark_of(folder: Path) -> Path | None:
     """Return a file that shows that a folder is a home, or None if none can be seen."""
-    return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
-
-
-def has_host(home: Path) -> bool | None:
-    """Return whether a host serves a home now, or None if that cannot be seen."""
-    try:
-        with (home / LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    return False
+    return next((folder / mark for mark in HOME_MARKS if os.path.isfile(folder / mark)), None)
 
 
 def _why_not(folder: Path, named: str | None) -> str:
     if not named:
         return "it is empty"
     try:
-        os.stat(folder / SETTINGS)
+        os.stat(folder / HOME_SETTINGS)
     except FileNotFoundError:
-        return f"{SETTINGS} is missing" if folder.is_dir() else "there is no such folder"
+        return f"{HOME_SETTINGS} is missing" if folder.is_dir() else "there is no such folder"
     except (OSError, ValueError) as error:
         return str(getattr(error, "strerror", None) or error)
-    return f"{SETTINGS} is not a file"
+    return f"{HOME_SETTINGS} is not a file"
 
 
 def _advice(named: str | None) -> str:

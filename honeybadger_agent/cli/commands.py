@@ -35,7 +35,8 @@ from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, p
 from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, SyncClient, place_of, result_of, server_or_box
 from honeybadger_agent.errors import AgentError, NoHome, NotFound
 from honeybadger_agent.exchange import OnLine
-from honeybadger_agent.home import SETTINGS, find_home, named
+from honeybadger_agent.home import find_home, named
+from honeybadger_agent.hooks.program.settings import HOME_SETTINGS
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, BadName, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
@@ -354,7 +355,7 @@ def _is_on_one_machine(home: Path) -> bool:
     import tomllib  # only after a mistake
 
     try:
-        settings = tomllib.loads((home / SETTINGS).read_text(encoding="utf-8"))
+        settings = tomllib.loads((home / HOME_SETTINGS).read_text(encoding="utf-8"))
         return not settings.get("cluster", {}).get("servers")
     except (OSError, ValueError, AttributeError):
         return False

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from honeybadger_agent import hooks
 from honeybadger_agent.errors import AgentError
-from honeybadger_agent.home import find_home, has_host
-from honeybadger_agent.hooks.program.settings import Refused, group_of, settings_file, settings_of
+from honeybadger_agent.home import find_home
+from honeybadger_agent.hooks.program.settings import Refused, group_of, has_host, settings_file, settings_of
 from honeybadger_agent.hooks.tools import PROGRAM, TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import sys
 import time
 
-from honeybadger_agent.hooks.program.settings import Refused, group_of, home_of, settings_of
+from honeybadger_agent.hooks.program.settings import HOME_MARKS, Refused, group_of, has_host, home_of, settings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ MARKS = "hooks"  # folder in the inbox
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 RESERVED = ("global", "human", "consolidator", "curator", "scheduler", "operator")
-# A home has at least one of them.
-HOME_FILES = (os.path.join("config", "honeybadger.toml"), os.path.join("data", "host.lock"))
 
 
 class Box:
@@ -41,7 +38,7 @@ class Box:
         if not self.root:
             self.home = home_of(chosen)
             self.root = os.path.join(self.home, "data", "ipc", self.group, sender)
-        is_home = any(os.path.isfile(os.path.join(self.home, name)) for name in HOME_FILES)
+        is_home = any(os.path.isfile(os.path.join(self.home, name)) for name in HOME_MARKS)
         if not os.path.isdir(self.path("requests")) and self.home and not is_home:
             raise Refused(f"{self.home} is not a Honeybadger home: `honeybadger-host init` makes one")
         for box in ("tmp", "requests", "turns", "replies", MARKS):
@@ -82,22 +79,9 @@ class Box:
         with contextlib.suppress(OSError):
             os.unlink(self.path("replies", request_id))
 
-    def has_host(self) -> bool:
-        """Return whether a host may serve the inbox: False if its lock is free."""
-        if not self.home:
-            return True
-        try:
-            with open(os.path.join(self.home, "data", "host.lock"), "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
-        return False
-
     def ask(self, type_name: str, session: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a query; empty if no host answers in time. Raises OSError."""
-        if not self.has_host():
+        if self.home and has_host(self.home) is False:
             complain(f"no host serves {self.home}: nothing was recalled. Start it: honeybadger-host run")
             return {}
         request_id = new_id(time.time_ns() // 1_000)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 
 GROUP_FILE = ".honeybadger"
+# Files that only a home has: its settings, and the lock of its host. Senders of other users may see only the lock.
+HOME_SETTINGS = "config/honeybadger.toml"
+HOME_LOCK = "data/host.lock"
+HOME_MARKS = (HOME_SETTINGS, HOME_LOCK)
 
 
 class Refused(Exception):
@@ -62,11 +67,31 @@ def group_of(folder: str, default: str) -> str:
 
 def home_of(chosen: dict[str, str]) -> str:
     """Return the home: the chosen one, else `HONEYBADGER_HOME`, else the user's default. Raises Refused."""
-    home = chosen.get("home") or os.environ.get("HONEYBADGER_HOME", "")
+    home = chosen.get("home") or os.environ.get("HONEYBADGER_HOME") or default_home()
     if not home:
-        try:
-            with open(os.path.join(config_folder(), "home"), encoding="utf-8") as file:
-                home = file.read().strip()
-        except (OSError, UnicodeDecodeError):
-            raise Refused("there is no home yet: run `honeybadger-host init ~/memory`") from None
+        raise Refused("there is no home yet: run `honeybadger-host init ~/memory`")
     return home
+
+
+def default_home() -> str:
+    """Return the user's registered default home; empty: there is none, or it cannot be read."""
+    try:
+        with open(os.path.join(config_folder(), "home"), encoding="utf-8") as file:
+            home = file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return home if home.startswith("/") else ""
+
+
+def has_host(home: str | os.PathLike[str]) -> bool | None:
+    """Return whether a host serves a home now, or None if that cannot be seen."""
+    try:
+        with open(os.path.join(home, HOME_LOCK), "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
