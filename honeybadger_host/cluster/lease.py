@@ -24,26 +24,20 @@ _EVERY_SECONDS: Final = 0.5
 _SURE_SHARE: Final = 0.8  # of a lease in which its holder answers: clocks do not run equally fast
 
 
-def claim(servers: Servers, names: Names, node: str, lapsed: int = 0) -> bool:
-    """Take or renew the lease; return whether it is this machine's. Raises Unreachable.
+def put_lease(servers: Servers, names: Names, node: str, next_holder: str, lapsed: int = 0) -> bool:
+    """Write who holds the lease, if it is this machine's or free; return whether it was. Raises Unreachable.
 
     Args:
+        node: this machine.
+        next_holder: this machine, to take or renew the lease; another one, which need not wait; empty: none.
         lapsed: place of another machine's lease that may be replaced, see `Watched`; 0: none.
     """
-    return _put(servers, names, node, node.encode(), lapsed)
-
-
-def release(servers: Servers, names: Names, node: str, following: str = "") -> None:
-    """Give the lease, if it is this machine's, to the one named or back: others need not wait. Raises Unreachable."""
-    _put(servers, names, node, following.encode())
-
-
-def _put(servers: Servers, names: Names, node: str, data: bytes, lapsed: int = 0) -> bool:
     held = servers.message(OWNERS, newest=names.subject("owner"))
     if held is not None and held.data not in (b"", node.encode()) and held.seq != lapsed:
         return False
+    expected = {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)}
     try:
-        servers.publish(names.subject("owner"), data, {EXPECTED_OF_SUBJECT_HEADER: str(held.seq if held else 0)})
+        servers.publish(names.subject("owner"), next_holder.encode(), expected)
     except WrongSequence:
         return False
     return True
@@ -113,7 +107,7 @@ class Renewing:
         while not self._ending.wait(_EVERY_SECONDS):
             now, why = time.monotonic(), "another machine has asked to own the home, and does not"
             try:
-                is_held = claim(self._log.servers, self._log.names, self._node)
+                is_held = put_lease(self._log.servers, self._log.names, self._node, self._node)
                 epoch = newest_epoch(self._log.servers, self._log.names)
                 if epoch > self._log.epoch:
                     self._log.fail("another machine owns this home now: this one follows it")
@@ -131,4 +125,4 @@ class Renewing:
         self._ending.set()
         self._thread.join(10)
         with suppress(Unreachable):
-            release(self._log.servers, self._log.names, self._node, following)
+            put_lease(self._log.servers, self._log.names, self._node, following)

@@ -20,7 +20,7 @@ from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding
-from honeybadger_host.cluster.lease import Renewing, Watched, claim, release
+from honeybadger_host.cluster.lease import Renewing, Watched, put_lease
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Committing, Log, Purged, read_place
 from honeybadger_host.cluster.machines import SETTLE_SECONDS, State, answer_for, is_turn, missing, present
 from honeybadger_host.cluster.records import (
@@ -222,14 +222,14 @@ class Member:
         """Try to own the home; return whether this machine does. Raises Unreachable, Purged, HostError."""
         asked = self._asked = self._asked or Servers(self._settings.cluster.urls, self._settings.cluster.credentials)
         self._catch_up(writer)  # before the claim keeps other machines from asking; it also shows that there is a log
-        if not claim(servers, self.names, self.node, self._lease.lapsed):
+        if not put_lease(servers, self.names, self.node, self.node, self._lease.lapsed):
             return False
         self._catch_up(writer)
         now = time.monotonic()
-        if not claim(servers, self.names, self.node):  # reading may have taken longer than the lease
+        if not put_lease(servers, self.names, self.node, self.node):  # reading may have taken longer than the lease
             return False
         if not self.log.own(self.node):
-            release(servers, self.names, self.node)
+            put_lease(servers, self.names, self.node, "")
             return False
         self._renewing = Renewing(self.log, self.node, now)
         self._apply(writer, [])

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from honeybadger_host.cluster import operating
-from honeybadger_host.cluster.lease import LEASE_SECONDS, release
+from honeybadger_host.cluster.lease import LEASE_SECONDS, put_lease
 from honeybadger_host.cluster.log import read_place
 from honeybadger_host.cluster.operating import begin, join
 from honeybadger_host.cluster.servers import Servers as Connection
@@ -84,7 +84,7 @@ class Machine:
     def end_lease(self) -> None:
         names, _, node = read_place(self.journal)
         with suppress(Unreachable), closing(Connection(self.settings.urls, self.settings.credentials)) as servers:
-            release(servers, names, node)
+            put_lease(servers, names, node, "")
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return the log lines of one event; what a host says when it ends is none."""
