@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import signal
 import sys
@@ -12,17 +10,14 @@ from typing import NoReturn
 
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.arguments import parser
-from honeybadger_agent.cli.terminal import complain, open_closed_streams
+from honeybadger_agent.cli.terminal import complain, prepare_process
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.wording import as_typed, in_words
 
 
 def main() -> NoReturn:
     """Run a command; an error of ours becomes one line and its exit code."""
-    open_closed_streams()
-    # Garbage collection of the imported modules finds nothing and would take a fifth of a call, partly at its end.
-    gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
+    prepare_process()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for plugins reads all installed packages
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what waits is taken back before
     sys.exit(run(sys.argv[1:]))

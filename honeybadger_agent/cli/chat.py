@@ -370,8 +370,6 @@ _COMMANDS: Final[Mapping[str, Command]] = {
 
 def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:
     """Chat on standard input and output; return the exit code."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without Unicode
     is_for_people = sys.stdin.isatty() and sys.stdout.isatty()
     screen = Screen(sys.stdout, is_styled=is_for_people and takes_styles(sys.stdout))
 

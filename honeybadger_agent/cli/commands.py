@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import os
 import signal
 import sys
@@ -182,11 +181,8 @@ def _answer(options: Mapping[str, Any]) -> None:
 def _chat(options: Mapping[str, Any]) -> int:
     from honeybadger_agent.cli.chat import talk  # with asyncio, which only this command needs
 
-    place = _place(options)
-    if new_group := _new_group(place, changes=True):
-        complain(new_group)
     return talk(
-        Client(**place),
+        _opened(Client, _place(options), changes=True),
         speaker=options["as"],
         agent=options["agent"],
         timeout_seconds=options.get("timeout", CHAT_SECONDS),
@@ -429,8 +425,6 @@ def _print_answer(
         wait: passes on the lines of the stream and returns the answer.
         on_interrupt: stops the answer after Ctrl-C and returns its text so far.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
-        sys.stdout.reconfigure(errors="backslashreplace")
     is_looked_on = sys.stdout.isatty() and not options["json"]
     showing = Showing(Screen(sys.stdout, takes_styles(sys.stdout)), is_looked_on=is_looked_on, is_framed=False)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import importlib
-import io
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -13,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from honeybadger_agent.cli.terminal import open_closed_streams
+from honeybadger_agent.cli.terminal import prepare_process
 from honeybadger_agent.mailbox import BadName
 from honeybadger_agent.wording import meant
 from honeybadger_host import __version__
@@ -104,11 +101,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run a command; an error of the host, or of the disk or the machine, becomes one line and its exit code."""
-    open_closed_streams()
-    gc.set_threshold(100_000)  # imported modules are no garbage: looking through them takes a fifth of a call
-    atexit.register(gc.freeze)  # at its end, too
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # for names of files that are not UTF-8
+    prepare_process()
     try:
         app()
     except KeyboardInterrupt:
