@@ -12,7 +12,6 @@ import math
 import os
 import stat
 from collections.abc import Callable
-from typing import NamedTuple
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
 from honeybadger_host.files.safe_files import closing_fd, open_folder, open_plain
@@ -45,10 +44,10 @@ class ReplyRetention:
             if (opened := self._spool.open(inbox)) is None:
                 continue
             with contextlib.closing(opened), contextlib.suppress(OSError):
-                for file in _lying(opened.replies_fd, inbox.path):
-                    is_reply = file.name.endswith(SUFFIX) and file.name[0] != "."
-                    if is_reply and not _has_end(opened.replies_fd, file.name, file.bytes):
-                        opened.remove_reply(file.name)
+                for name, status in _lying(opened.replies_fd, inbox.path):
+                    is_reply = name.endswith(SUFFIX) and name[0] != "."
+                    if is_reply and not _has_end(opened.replies_fd, name, status.st_size):
+                        opened.remove_reply(name)
                         removed += 1
         if removed:
             log.warning("replies.mended", removed=removed)
@@ -87,21 +86,13 @@ def _has_end(folder_fd: int, name: str, size: int) -> bool:
         return os.pread(fd, 1, size - 1) in b"}\n"
 
 
-class _Lying(NamedTuple):
-    """A plain file in a sender's folder."""
-
-    changed_ns: int
-    name: str
-    bytes: int
-
-
-def _lying(fd: int, folder: str) -> list[_Lying]:
+def _lying(fd: int, folder: str) -> list[tuple[str, os.stat_result]]:
     """Return the plain files of a folder, without streams of unanswered turns: they show that the turn has begun.
 
     Args:
         folder: the sender's folder.
     """
-    found: list[_Lying] = []
+    found: list[tuple[str, os.stat_result]] = []
     with os.scandir(fd) as entries:
         for entry in entries:
             name = entry.name
@@ -110,11 +101,11 @@ def _lying(fd: int, folder: str) -> list[_Lying]:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    found.append(_Lying(status.st_mtime_ns, name, status.st_size))
+                    found.append((name, status))
     return found
 
 
-def _remove(inbox: Inbox, name: str, now: float, seconds: float) -> tuple[int, int]:
+def _remove(inbox: Inbox, folder: str, now: float, seconds: float) -> tuple[int, int]:
     """Remove the files of a sender's folder that are older than `seconds`, and the oldest of too many.
 
     A file from the future gets the present time: the clock was set back, and the age of the file is unknown.
@@ -125,19 +116,19 @@ def _remove(inbox: Inbox, name: str, now: float, seconds: float) -> tuple[int, i
     with (
         contextlib.suppress(OSError),
         closing_fd(open_folder(inbox.path)) as parent,
-        closing_fd(open_folder(name, within=parent)) as fd,
+        closing_fd(open_folder(folder, within=parent)) as fd,
     ):
-        for file in sorted(_lying(fd, inbox.path), reverse=True):
-            is_old = file.changed_ns < (now - seconds) * 1e9
+        for name, status in sorted(_lying(fd, inbox.path), key=lambda file: file[1].st_mtime_ns, reverse=True):
+            is_old = status.st_mtime_ns < (now - seconds) * 1e9
             if not is_old:
                 kept += 1
-                kept_bytes += file.bytes
+                kept_bytes += status.st_size
             is_too_many = kept > rate_limits.KEPT_REPLIES or kept_bytes > rate_limits.KEPT_REPLY_BYTES
             with contextlib.suppress(OSError):  # its sender took it
                 if is_old or is_too_many:
-                    os.unlink(file.name, dir_fd=fd)
+                    os.unlink(name, dir_fd=fd)
                     expired += is_old
                     trimmed += not is_old
-                elif file.changed_ns > now * 1e9:
-                    os.utime(file.name, (now, now), dir_fd=fd, follow_symlinks=False)
+                elif status.st_mtime_ns > now * 1e9:
+                    os.utime(name, (now, now), dir_fd=fd, follow_symlinks=False)
     return expired, trimmed
