@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import orjson
 from pydantic import Field
 
 from honeybadger_agent.wire import MAX_NUMBER, Role
-from honeybadger_host.files.safe_files import closing_fd, open_plain
+from honeybadger_host.files.safe_files import open_plain
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
@@ -188,6 +188,14 @@ def ranges_of(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
+def _opened(path: Path) -> BinaryIO:
+    """Return a log, open to read; that of an unknown session is empty. Raises OSError."""
+    try:
+        return open(open_plain(path)[0], "rb")
+    except FileNotFoundError:
+        return open(os.devnull, "rb")
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """The newest turns of a session.
@@ -207,16 +215,12 @@ class Window:
 
 def read_window(path: Path, size: int) -> Window:
     """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError."""
-    try:
-        fd, status = open_plain(path)
-    except FileNotFoundError:
-        return Window((), 0, 0)
-    with closing_fd(fd):
+    with _opened(path) as file:
         turns: list[Turn] = []
         marks: list[Mark] = []
         fault = ""
         skipped = last = 0
-        for byte, line in lines_back(fd, status.st_size):
+        for byte, line in lines_back(file.fileno(), os.fstat(file.fileno()).st_size):
             if len(turns) == size:
                 break
             if not line.strip():
@@ -250,15 +254,11 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
 
     Raises OSError.
     """
-    try:
-        fd, status = open_plain(path)
-    except FileNotFoundError:
-        return
-    with open(fd, "rb") as file:
+    with _opened(path) as file:
         lines: Iterable[bytes] = file
         marks: list[Mark] = []
         if newest_first:
-            lines = (line for _, line in lines_back(fd, status.st_size))
+            lines = (line for _, line in lines_back(file.fileno(), os.fstat(file.fileno()).st_size))
         else:
             marks = [mark for line in file if (mark := parse_mark(line)) is not None][::-1]
             file.seek(0)
@@ -282,13 +282,9 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
 
     Raises OSError.
     """
-    try:
-        fd, _ = open_plain(path)
-    except FileNotFoundError:
-        return {}
     found: dict[str, Turn] = {}
     wanted = {key.encode() for key in keys}
-    with open(fd, "rb") as file:
+    with _opened(path) as file:
         for line in file:
             keyed = _KEYED.search(line)
             if keyed is None or keyed[1] not in wanted:
