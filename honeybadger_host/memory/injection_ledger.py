@@ -333,10 +333,9 @@ def _keep_text(db: sqlite3.Connection, table: str, hash_: str, text: Callable[[]
 
 def _is_full(db: sqlite3.Connection) -> bool:
     """Return whether the contexts take more than `MAX_BYTES`. Raises sqlite3.Error."""
-    (pages,) = db.execute("PRAGMA page_count").fetchone()
-    (free,) = db.execute("PRAGMA freelist_count").fetchone()
-    (size,) = db.execute("PRAGMA page_size").fetchone()
-    return bool((pages - free) * size > MAX_BYTES)
+    pages = "pragma_page_count, pragma_freelist_count, pragma_page_size"
+    (size,) = db.execute(f"SELECT (page_count - freelist_count) * page_size FROM {pages}").fetchone()  # noqa: S608  a constant
+    return bool(size > MAX_BYTES)
 
 
 def _result_in(db: sqlite3.Connection, hash_: str) -> dict[str, Any] | None:

@@ -181,29 +181,14 @@ def with_restored(document: SessionDocument, turns: Sequence[Turn]) -> SessionDo
 def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
     """Return the document with the turns that are not in it yet.
 
-    A turn without a model's token counts counts with its own estimate: as output if the role is assistant, else as
-    input.
-
     Args:
         turns: oldest first.
     """
-    seen = document.turns or 0
-    new = [turn for turn in turns if turn.number > seen]
+    new = [turn for turn in turns if turn.number > (document.turns or 0)]
     if not new:
         return document
-    said, answered = 0, 0
-    entries = list(document.recent_history)
-    calls: list[tuple[str, int]] = []
-    for turn in new:
-        entries.append(_entry_of(turn))
-        calls += [(tool, 1) for tool in turn.tools_used]
-        if turn.input_tokens is None and turn.output_tokens is None:
-            is_output = turn.role == "assistant"
-            answered += turn.token_count if is_output else 0
-            said += 0 if is_output else turn.token_count
-        else:
-            said += turn.input_tokens or 0
-            answered += turn.output_tokens or 0
+    said, answered = map(sum, zip(*map(_tokens_of, new), strict=True))
+    calls = [(tool, 1) for turn in new for tool in turn.tools_used]
     usage = document.token_usage
     used = {
         "total_input": _sum(usage.total_input, said),
@@ -211,11 +196,21 @@ def with_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocum
         "by_session": _sum(usage.by_session, said + answered),
     }
     update = {
-        "recent_history": tuple(entries),
+        "recent_history": (*document.recent_history, *map(_entry_of, new)),
         "tool_stats": document.tool_stats.counted(calls) if calls else document.tool_stats,
         "token_usage": usage.model_copy(update=used),
     }
     return document.model_copy(update=update).up_to(max(turn.number for turn in new))
+
+
+def _tokens_of(turn: Turn) -> tuple[int, int]:
+    """Return the tokens of a turn, as input and as output.
+
+    Without a model's counts its own estimate counts: as output if the role is assistant, else as input.
+    """
+    if turn.input_tokens is None and turn.output_tokens is None:
+        return (0, turn.token_count) if turn.role == "assistant" else (turn.token_count, 0)
+    return turn.input_tokens or 0, turn.output_tokens or 0
 
 
 def version_of(document: SessionDocument) -> str:
