@@ -54,9 +54,14 @@ def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 
     Raises JournalError if it is of an unknown version; sqlite3.Error, OSError, WorldFailed, StorageFailed.
     """
-    version = known_version(connection, path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == SCHEMA_VERSION:
         return
+    if version not in FORWARD:
+        raise JournalError(
+            f"{path} has schema {version}; this host knows {SCHEMA_VERSION} and brings {min(FORWARD)} forward: run the "
+            "version that made it"
+        )
     _keep_before(connection, path)
     with transaction(connection, path):
         execute_all(connection, FORWARD[version])
@@ -80,17 +85,6 @@ def _keep_before(connection: sqlite3.Connection, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def known_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema of a journal. Raises JournalError: this version neither has it nor brings it forward."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if version not in (*FORWARD, SCHEMA_VERSION):
-        raise JournalError(
-            f"{path} has schema {version}; this host knows {SCHEMA_VERSION} and brings {min(FORWARD)} forward: run the "
-            "version that made it"
-        )
-    return version
-
-
 def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identity: str | None, is_shared: bool) -> str:
     """Make the tables of a new journal, or see that it is ours and bring it forward; return its identity.
 
@@ -110,7 +104,6 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
         application = APPLICATION_ID
     if application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but not a Honeybadger journal: move it away or choose another home")
-    known_version(connection, path)
     use_wal(connection)
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     if expected_identity is not None and meta["identity"] != expected_identity:
