@@ -77,15 +77,7 @@ class _Known:
     next: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A record that is due, without a run."""
-
-    event: Event
-    change: Callable[[datetime], Change]  # the time -> the record
-    at: datetime = EPOCH  # before all runs
-
-
+_Record: TypeAlias = Callable[[], Awaitable[None]]  # writes a record that is due, without a run
 _Step: TypeAlias = Run | _Record
 
 
@@ -217,7 +209,7 @@ class Scheduler:
         self._count()
         nexts = [known.next for known in self._known.values() if known.next is not None]
         self._wakes_at = min(nexts, default=now + timedelta(seconds=LOOK_SECONDS))
-        return sorted(steps, key=lambda each: each[1].at)
+        return sorted(steps, key=lambda each: each[1].at if isinstance(each[1], Run) else EPOCH)
 
     def _count(self) -> None:
         """Count the tasks for the status."""
@@ -296,10 +288,10 @@ class Scheduler:
         run = Run(*key, task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return self._not_run(run, "missed", why)
+            return self._not_run(key, run, "missed", why)
         run, why = why_skipped(run, state, self.home, self.turn_logs)
         if why:
-            return self._not_run(run, "skipped", why)
+            return self._not_run(key, run, "skipped", why)
         return run
 
     def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
@@ -311,27 +303,24 @@ class Scheduler:
         return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Record:
-        """Return the record that a task was first seen, paused or resumed."""
+        """Return what records that a task was first seen, paused or resumed."""
 
         def change(now: datetime) -> Change:
             state = self.states.view(*key) or TaskState(key[1])
             return recorded(key[0], state.after(event, now, **members))
 
-        return _Record(event, change)
+        return partial(self._record, key, event, change)
 
-    def _not_run(self, run: Run, event: Event, why: str) -> _Record:
-        """Return the record of a run that failed, was missed or is skipped."""
-        return _Record(event, partial(run.ended, self.states, event, why=why))
+    def _not_run(self, key: TaskKey, run: Run, event: Event, why: str, asked: Asked | None = None) -> _Record:
+        """Return what records that a run failed, was missed or is skipped."""
+        return partial(self._record, key, event, partial(run.ended, self.states, event, why=why), asked)
 
     # ---------------------------------------------------------------------------------------------------------- doing
 
     async def _do(self, key: TaskKey, step: _Step) -> None:
         """Do one step, and touch the task."""
         try:
-            if isinstance(step, Run):
-                await self._fire(key, step)
-            else:
-                await self._record(key, step)
+            await (self._fire(key, step) if isinstance(step, Run) else step())
         finally:
             self._under_way.discard(key)
             self.touch(key)
@@ -370,7 +359,7 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, self._not_run(run, "failed", why), asked)
+        await self._not_run(key, run, "failed", why, asked)()
 
     def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
@@ -378,18 +367,25 @@ class Scheduler:
         self.states.waiting[key] = self.clock() + timedelta(seconds=seconds), why
         log.warning("task.waiting", group=run.group, task=run.id, why=why, again_in_seconds=round(seconds))
 
-    async def _record(self, key: TaskKey, record: _Record, asked: Asked | None = None) -> None:
-        """Write a record through the pipeline, once for each event."""
+    async def _record(
+        self, key: TaskKey, event: Event, change: Callable[[datetime], Change], asked: Asked | None = None
+    ) -> None:
+        """Write a record through the pipeline, once for each event.
+
+        Args:
+            change: the time -> the record.
+            asked: the run that it is about.
+        """
         group, task = key
         if asked is None:
-            name = f"{task}.{record.event}.{stamp_of(self.clock())}"
+            name = f"{task}.{event}.{stamp_of(self.clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
-        asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{record.event}".encode()).digest())
-        decides = without_preparation(lambda asked, now: Outcome({}, (record.change(now),)))
+        asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
+        decides = without_preparation(lambda asked, now: Outcome({}, (change(now),)))
         reply = orjson.loads(await self.change(asked, "run_task", decides))
         if reply["ok"]:
             self._begun.pop(key, None)
-            if record.event == "missed":
+            if event == "missed":
                 log.warning("task.missed", group=group, task=task)
         else:
             why = reply["error"]["message"]
