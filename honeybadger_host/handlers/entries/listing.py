@@ -48,14 +48,14 @@ def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now
     deepest = 8 if among.levels is None else among.levels  # no category is deeper
     if payload.where is None:
         page = lookups.listed(group, among, limit, offset, newest=is_newest)
-        total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
+        total = sum(count for category, count, _ in sizes if _levels(category) <= deepest) or len(
+            page
+        )  # a name has no sizes
     else:
         every = lookups.listed(group, among, newest=is_newest)
         matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each[0])]
         page, total = matching[offset : offset + limit], len(matching)
     rows, has_more = _with_texts(deps.entry_files, group, page, with_content=payload.with_content or False)
-    if payload.name is not None:
-        return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete}
     return {
         "entries": rows,
         "total": total,

@@ -164,9 +164,6 @@ async def _supersede(deps: Dependencies, change: _Change, file: str, entry: Entr
         log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
 
-_WHY = "the operator archived it"
-
-
 def prepare_archive_memory(deps: Dependencies, asked: Asked[ArchiveMemory]) -> tuple[bytes, tuple[int, int]] | None:
     """Return the bytes of MEMORY.md and the span of a note, or None if it is an entry, whose files are loaded."""
     id_ = asked.payload.id
@@ -188,7 +185,7 @@ def archive_memory(
         held, span = found
         if deps.whole_files.view(memory_of(asked)) != held:
             raise note_is_gone(id_)
-        moved = archive_notes(asked.group, held, [Retired(span, _WHY)], asked.sender, now)
+        moved = archive_notes(asked.group, held, [Retired(span, "the operator archived it")], asked.sender, now)
         return Outcome({"id": id_, "file": ARCHIVE}, moved)
     file, data, entry = places.the_one(deps, asked.group, id_)
     result = {"id": id_, "file": archived_file(file).split("/", 2)[2]}

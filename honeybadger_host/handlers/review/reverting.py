@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, TypeAlias, cast
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
@@ -41,17 +41,8 @@ _KEPT: Final = ("history", "proposal", "note_archived")
 _FIELD: Final = "payload.proposal"
 
 
-class Prepared(NamedTuple):
-    """The changes of a proposal.
-
-    Args:
-        added, removed: notes.
-        whole: changes of whole files, newest first, each with the content before it.
-    """
-
-    added: Sequence[bytes]
-    removed: Sequence[Removal]
-    whole: Sequence[tuple[Row, bytes | None]]
+# Of the changes of a proposal: added and removed notes, and whole files, newest first, each with the content before it.
+_Found: TypeAlias = tuple[Sequence[bytes], Sequence[Removal], Sequence[tuple[Row, bytes | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +58,7 @@ class Reverting:
     def _mark_file(self) -> str:
         return watermark_file(self.proposal.group, self.proposal.session or "")
 
-    def prepare(self, asked: Asked) -> Prepared:
+    def prepare(self, asked: Asked) -> _Found:
         """Find the changes. Raises Refusal if the journal no longer has them."""
         group, file = self.proposal.group, proposal_file(self.proposal.group, self.proposal.id)
         if not any(each.state == "applied" for each in self.proposal.operations):
@@ -80,24 +71,25 @@ class Reverting:
         memory, archive = f"groups/{group}/{MEMORY}", f"groups/{group}/{ARCHIVE}"
         for each in (file, self._mark_file, memory, archive, *(row.file for row in rows)):
             self.files.load(each)
-        return Prepared(
+        return (
             [row.data for row in rows if row.kind == "note"],
             [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED],
             [(row, content_before(self.journal, row, _FIELD)) for row in rows if row.kind in WHOLE_KINDS],
         )
 
-    def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
+    def decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
         """Return the opposite of each change; later changes stay, and their files are named in the result.
 
         Raises Refusal if the proposal was changed meanwhile.
         """
         proposal, group = self.proposal, self.proposal.group
+        added, removed, whole = found
         check_kept(self.files, proposal, self.kept)
-        changes, kept = self._notes(prepared)
+        changes, kept = self._notes(added, removed)
         mark = self._mark()
         is_newest = mark is None or mark.proposal == proposal.id
         texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
-        for row, before in prepared.whole:
+        for row, before in whole:
             place = row.kind.removesuffix(REMOVED), row.file
             held = texts.get(place, self.files.view(row.file))
             if row.kind == "watermark":
@@ -122,16 +114,16 @@ class Reverting:
         outcome = decided(proposal, states, self.kept, changes)
         return replace(outcome, result={**outcome.result, "kept": kept})
 
-    def _notes(self, prepared: Prepared) -> tuple[list[Change], list[str]]:
+    def _notes(self, added: Sequence[bytes], removed: Sequence[Removal]) -> tuple[list[Change], list[str]]:
         """Return the changes that remove added notes and restore removed ones, and MEMORY.md if a note was changed."""
         group, file = self.proposal.group, f"groups/{self.proposal.group}/{MEMORY}"
         held, archive = self.files.view(file) or b"", self.files.view(f"groups/{self.proposal.group}/{ARCHIVE}")
-        found = [standing_span(held, note) for note in prepared.added]
+        found = [standing_span(held, note) for note in added]
         kept = [file] if None in found else []
         spans = sorted({span for span in found if span is not None})
-        gone = [note for removal in prepared.removed for note in removal.notes]
+        gone = [note for removal in removed for note in removal.notes]
         if not spans:
-            return [*(bring_back_notes(group, held, archive, prepared.removed, gone) if gone else ())], kept
+            return [*(bring_back_notes(group, held, archive, removed, gone) if gone else ())], kept
         back = [Added.of("note", group, b"\n" + note.strip(b"\r\n") + b"\n") for note in gone]
         return [remove_notes(group, file, held, spans), *back, *leave_archive(group, archive, gone)], kept
 
