@@ -126,8 +126,7 @@ class Consolidations:
 
     def _earlier(self, group: str, session: str) -> list[Proposal]:
         """Return the earlier proposals of a session."""
-        found = readable(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
-        return [each for each in found if each.session == session]
+        return [each for each in readable(self._uses.home, group, _named(session)) if each.session == session]
 
     def _propose(self, material: Material, question: Question, answer: Answer | None) -> Proposal:
         """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""

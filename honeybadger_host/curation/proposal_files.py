@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from honeybadger_agent.wire import UNDECIDED, Refusal
 from honeybadger_host.curation.proposal import (
@@ -18,6 +19,7 @@ from honeybadger_host.curation.proposal import (
     parse_proposal,
 )
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import printable
 from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles, read_whole
@@ -52,35 +54,56 @@ def proposal_in(data: bytes, group: str, name: str) -> Proposal:
     return proposal.model_copy(update={"group": group})
 
 
-IsWanted: TypeAlias = Callable[[str, float], bool]
-
-
-def stored(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) -> Iterator[Stored]:
-    """Yield the proposals of a group, sorted by name. Raises WorldFailed if the folder cannot be listed.
+def stored(home: Path, group: str, prefix: str = "") -> list[Stored]:
+    """Return the proposals of a group, sorted by name. Raises WorldFailed if the folder cannot be listed.
 
     Args:
-        is_wanted: (name, last change in seconds since the epoch) -> whether to read it.
+        prefix: of their names.
     """
-    folder = f"groups/{group}/proposals"
+    return [_read(home, group, *each) for each in _listed(home, group, prefix)]
+
+
+def readable(home: Path, group: str, prefix: str = "") -> list[Proposal]:
+    """Return the proposals of a group that can be read; `review` names the others. See `stored`."""
+    return [each.proposal for each in stored(home, group, prefix) if each.proposal is not None]
+
+
+def waiting(home: Path, group: str) -> list[Stored]:
+    """Return the waiting or unreadable proposals of a group, last changed first; a file is read when it changes.
+
+    Raises as `stored`.
+    """
+    found = [_if_waiting(home, group, *each) for each in _listed(home, group)]
+    return sorted((one for one in found if one is not None), key=lambda one: -one.changed_at)
+
+
+@lru_cache(10_000)
+def _if_waiting(home: Path, group: str, name: str, changed_at: float) -> Stored | None:
+    one = _read(home, group, name, changed_at)
+    waits = one.proposal is None or any(each.state in UNDECIDED for each in one.proposal.operations)
+    return one if waits else None
+
+
+def _listed(home: Path, group: str, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yield name and time of the last change, in seconds since the epoch, of each proposal."""
+    folder = f"{home}/groups/{group}/proposals"
     try:
-        files = sorted(name for name in os.listdir(f"{home}/{folder}") if name.endswith(".json"))
+        files = sorted(file for file in os.listdir(folder) if file.startswith(prefix) and file.endswith(".json"))
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise WorldFailed(f"{folder} cannot be listed: {error.strerror}") from error
-    for path in (home / folder / name for name in files):
-        name, changed_at = path.stem, 0.0
-        try:
-            changed_at = path.lstat().st_mtime
-            if is_wanted(name, changed_at) and (data := read_whole(path)) is not None:
-                yield Stored(name, proposal_in(data, group, name), "", changed_at)
-        except (OSError, WorldFailed, ValueError) as error:
-            yield Stored(printable(name), None, printable(str(error)), changed_at)
+        raise WorldFailed(f"groups/{group}/proposals cannot be listed: {error.strerror}") from error
+    for file in files:
+        if (signature := signature_of(f"{folder}/{file}")) is not None:  # else a person removed it meanwhile
+            yield file.removesuffix(".json"), signature.mtime_ns / 1e9
 
 
-def readable(home: Path, group: str, is_wanted: IsWanted = lambda name, at: True) -> list[Proposal]:
-    """Return the proposals of a group that can be read; `review` names the others. See `stored`."""
-    return [each.proposal for each in stored(home, group, is_wanted) if each.proposal is not None]
+def _read(home: Path, group: str, name: str, changed_at: float) -> Stored:
+    try:
+        proposal = proposal_in(read_whole(home / proposal_file(group, name)) or b"", group, name)
+    except (WorldFailed, ValueError) as error:
+        return Stored(printable(name), None, printable(str(error)), changed_at)
+    return Stored(name, proposal, "", changed_at)
 
 
 def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
@@ -101,30 +124,6 @@ def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
         if not each.gates.refuse("no_change") and not any(text in other for other in same):
             operations.append(each)
     return proposal.model_copy(update={"operations": tuple(operations)})
-
-
-class WaitingProposals:
-    """Finds the proposals that wait for a person. Reads a file again when it changes. Any thread."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        # group -> name -> time of its change, and the proposal if it waits
-        self._known: dict[str, dict[str, tuple[float, Stored | None]]] = {}
-
-    def of(self, group: str) -> list[Stored]:
-        """Return the waiting or unreadable proposals of a group, last changed first."""
-        known, found = self._known.get(group, {}), dict[str, tuple[float, Stored | None]]()
-
-        def is_changed(name: str, at: float) -> bool:
-            if name in known and known[name][0] == at:
-                found[name] = known[name]
-            return name not in found
-
-        for one in stored(self._home, group, is_changed):
-            waits = one.proposal is None or any(each.state in UNDECIDED for each in one.proposal.operations)
-            found[one.name] = one.changed_at, one if waits else None
-        self._known[group] = found
-        return sorted((one for _, one in found.values() if one is not None), key=lambda one: -one.changed_at)
 
 
 def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Proposal:

@@ -21,7 +21,6 @@ import anyio
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.context.recall import ContextRecall
-from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.handler_kinds import (
     Asked,
     ChangeHandler,
@@ -102,7 +101,7 @@ def _queries(deps: Dependencies) -> Mapping[str, Handler]:
     context = QueryHandler(partial(get_context, maker, deps))
     return {
         "ping": QueryHandler(partial(host.ping, deps)),
-        "list_groups": QueryHandler(partial(host.list_groups, deps, WaitingProposals(deps.home))),
+        "list_groups": QueryHandler(partial(host.list_groups, deps)),
         "read_group_files": QueryHandler(partial(notes.read_group_files, deps)),
         "get_context": context,
         "preview_context": context,

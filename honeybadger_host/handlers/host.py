@@ -11,7 +11,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import PROTOCOL, Forget, ListGroups, Refusal
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
-from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
 from honeybadger_host.files.home import groups_in, named_folders
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked
@@ -28,9 +28,7 @@ def ping(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
     return known if tools is None else {**known, "tools": sorted(tools)}
 
 
-def list_groups(
-    deps: Dependencies, proposals: WaitingProposals, asked: Asked[ListGroups], now: datetime
-) -> Mapping[str, Any]:
+def list_groups(deps: Dependencies, asked: Asked[ListGroups], now: datetime) -> Mapping[str, Any]:
     """Return the groups in numbers. Only the groups of one page are looked at."""
     payload, home = asked.payload, deps.home
     names = sorted({*groups_in(home), *named_folders(home / "data" / "ipc")} - {GLOBAL_GROUP})
@@ -39,7 +37,7 @@ def list_groups(
     tokens: Counter[str] = Counter()
     for spent in deps.journal.spent(now.astimezone(UTC).date().isoformat()):
         tokens[spent.group] += spent.tokens
-    rows = [{**_row(deps, name), "waiting": len(proposals.of(name)), "tokens_today": tokens[name]} for name in page]
+    rows = [{**_row(deps, name), "waiting": len(waiting(home, name)), "tokens_today": tokens[name]} for name in page]
     return {"groups": rows, "total": len(wanted)}
 
 

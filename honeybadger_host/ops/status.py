@@ -13,7 +13,7 @@ import anyio.to_thread
 from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal import RULES
-from honeybadger_host.curation.proposal_files import WaitingProposals
+from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import recent_events, resident_bytes, write_status
@@ -36,7 +36,6 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     """
     looking, writing = Failing(host, "status.failed"), Failing(host, "status.failed")
     publishing = Failing(host, "metrics.failed")
-    proposals = WaitingProposals(host.home)
     looked, look_at = dict[str, Any](), 0.0
     while True:
         status = _status(host, watcher)
@@ -45,7 +44,7 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         if time.monotonic() >= look_at:
             cost = 0.0
             with looking.logged():
-                looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host, proposals))
+                looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host))
             look_at = time.monotonic() + rest_after(cost)
         status |= looked
         with writing.logged():
@@ -143,11 +142,11 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     }
 
 
-def _look(host: Host, proposals: WaitingProposals) -> dict[str, Any]:
+def _look(host: Host) -> dict[str, Any]:
     """Return the members of the status that take a look at every group. Raises JournalError, WorldFailed."""
     boxes = [*host.spool.inboxes.values()]
     groups = [group for group, names in host.group_folders.current.items() if "proposals" in names]
-    review = {group: len(proposals.of(group)) for group in groups}
+    review = {group: len(waiting(host.home, group)) for group in groups}
     removed = removed_unread(host.home, host.journal.path, time.time())[:MAX_NAMED]
     return {
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],

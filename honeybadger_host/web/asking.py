@@ -12,7 +12,6 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TUR
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, ResultT, dump_request
 from honeybadger_host.curation.passes import newest_sessions
-from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import JOURNAL_FILE, groups_in, is_served
 from honeybadger_host.observe import read_status
 from honeybadger_host.ops.operator_client import NoAnswer, ask
@@ -39,7 +38,6 @@ class Home:
 
     path: Path
     may_write: bool
-    proposals: WaitingProposals
 
     @property
     def journal(self) -> Path:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from honeybadger_agent.wire import UNDECIDED, ListGroups, ListTasks
 from honeybadger_agent.wording import count_of
+from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
@@ -90,8 +91,8 @@ def _budgets(status: dict[str, Any]) -> Iterator[Need]:
 def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
     """Yield the last changed proposals of each group that wait for a decision."""
     for group in groups:
-        waiting = home.proposals.of(group)
-        for one in waiting[:MAX_OF_A_KIND]:
+        found = waiting(home.path, group)
+        for one in found[:MAX_OF_A_KIND]:
             address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
             if one.proposal is None:
                 yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
@@ -100,8 +101,8 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
             text = gist_of_operation(first) + (f" and {len(more)} more" if more else "")
             kind = "write asked for" if one.proposal.kind == "write" else "proposal"
             yield Need(kind, text, group, address, "Decide", at)
-        if len(waiting) > MAX_OF_A_KIND:
-            left, address = len(waiting) - MAX_OF_A_KIND, href("g", group, "review")
+        if len(found) > MAX_OF_A_KIND:
+            left, address = len(found) - MAX_OF_A_KIND, href("g", group, "review")
             yield Need("proposal", f"{left} more", group, address, "Look at all")
 
 

@@ -15,7 +15,6 @@ from typing import Final
 import orjson
 import uvicorn
 
-from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.errors import HomeLocked, HostError
 from honeybadger_host.files.home import check_home
 from honeybadger_host.files.safe_files import replace, try_lock
@@ -52,7 +51,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
             link = {"link": f"{base}/enter?token={token}", "pid": os.getpid(), "may_write": may_write}
             replace(home / LINK_FILE, orjson.dumps(link), mode=0o600, is_durable=False)
 
-        app = build(Home(home, may_write, WaitingProposals(home)), port, renewed)
+        app = build(Home(home, may_write), port, renewed)
         link = orjson.loads((home / LINK_FILE).read_bytes())["link"]
         told(link)
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.curation.proposal import Operation
-from honeybadger_host.curation.proposal_files import WaitingProposals
 from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
@@ -108,7 +107,7 @@ def test_first_words_end_between_two_words(words: list[str]) -> None:
 
 def test_a_nearly_spent_budget_comes_after_faults(tmp_path: Path) -> None:
     make_home(tmp_path)
-    home = Home(tmp_path, True, WaitingProposals(tmp_path))
+    home = Home(tmp_path, True)
     budgets = [{"setting": name, "used": used, "limit": 1000} for name, used in (("near", 800), ("far", 799))]
     told = needs_of(home, {"curation": {"budgets": budgets}, "files_behind": ["groups/main/MEMORY.md"]})
     assert [(need.kind, need.text) for need in told] == [
