@@ -16,7 +16,7 @@ from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.dreams import Dreams, DueDreams
+from honeybadger_host.curation.dreams import DueDreams
 from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
@@ -318,9 +318,8 @@ def _curator_of(
         settings=settings,
         give_way=memory.index.give_way,
     )
-    dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
     enrichment = Enrichment(uses, asker) if asker is not None and settings.curation.enrichment else None
-    return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment)
+    return Curator(uses, _due_dreams_of(home, settings, memory.ledger), enrichment)
 
 
 def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker | None:

@@ -31,8 +31,8 @@ from honeybadger_agent.models.model import ModelSaid, Prompt, UserSaid
 from honeybadger_agent.models.scripted import ScriptedModel
 from honeybadger_host.compose import build
 from honeybadger_host.configuration import load_settings
+from honeybadger_host.curation import dreams
 from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.dreams import Dreams
 from honeybadger_host.curation.proposal import counts_of
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.files.home import make_home
@@ -42,7 +42,7 @@ from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
-from honeybadger_host.settings import Curation, Settings
+from honeybadger_host.settings import Curation, Dream, Settings
 
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 _PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
@@ -125,20 +125,18 @@ def measured(home: Path, conversations: Sequence[Conversation], name: str) -> st
 
 async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.Random) -> int:
     """Make passes, one group after another; return how many operations were applied."""
-    uses = host.curator.uses
 
     async def opened() -> ScriptedModel:
         return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)
 
-    asker = Asker(
-        host.journal, lambda: host.pipeline.writer, opened, str, Settings(curation=Curation(tokens_per_day=0))
-    )
-    dreams = Dreams(replace(uses, asker=asker), infers=False)
+    settings = Settings(curation=Curation(tokens_per_day=0), dream=Dream(preferences=False))
+    asker = Asker(host.journal, lambda: host.pipeline.writer, opened, str, settings)
+    uses = replace(host.curator.uses, asker=asker, settings=settings)
     applied = 0
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.pipeline.run)
         for number in range(passes):
-            dreamt = await dreams.make(groups[number % len(groups)])
+            dreamt = await dreams.dream(uses, groups[number % len(groups)])
             applied += sum(counts_of(each.operations)["applied"] for each in dreamt.proposals)
         tasks.cancel_scope.cancel()
     return applied

@@ -134,79 +134,72 @@ class Dreamt(NamedTuple):
     told: str
 
 
-class Dreams:
-    """Makes dreams; `infers` adds a second pass, over people's turns. Event loop."""
+async def dream(uses: PassDependencies, group: str) -> Dreamt:
+    """Make a dream of a group.
 
-    def __init__(self, uses: PassDependencies, *, infers: bool = True) -> None:
-        self._uses = uses
-        self._infers = infers
+    Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
+    """
+    snapshot = await anyio.to_thread.run_sync(take, uses, group)
+    said = await anyio.to_thread.run_sync(newest_turns, uses, group)
+    made = [await _tidy(uses, snapshot, said)]
+    told = ""
+    infers = uses.settings.dream.preferences and uses.settings.conversation.enabled
+    if infers and uses.asker is not None:
+        try:
+            made.append(await _infer(uses, snapshot, said))
+        except FAILED as error:
+            told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
+            log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
+    done = [each for each in made if each is not None]
+    return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told))
 
-    async def make(self, group: str) -> Dreamt:
-        """Make a dream of a group.
 
-        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
-        """
-        snapshot = await anyio.to_thread.run_sync(take, self._uses, group)
-        said = await anyio.to_thread.run_sync(newest_turns, self._uses, group)
-        made = [await self._tidy(snapshot, said)]
-        told = ""
-        if self._infers and self._uses.asker is not None:
-            try:
-                made.append(await self._infer(snapshot, said))
-            except FAILED as error:
-                told = f"no preferences are inferred: {error}"  # the first pass keeps its changes
-                log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
-        done = [each for each in made if each is not None]
-        return Dreamt(done, len(snapshot.texts), snapshot.left_out, _told_of(done, told))
+async def _tidy(uses: PassDependencies, snapshot: Snapshot, said: Turns) -> Proposal | None:
+    """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
+    feedback = await anyio.to_thread.run_sync(_feedback, uses, snapshot.group)
+    turns = {**feedback, **said}
+    pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
+    text, given = request_text(snapshot, pairs, feedback, said)
+    question = Question(snapshot.group, "dream-", "dream", read_directive(uses.files, "dream"), text)
 
-    async def _tidy(self, snapshot: Snapshot, said: Turns) -> Proposal | None:
-        """Make the first pass. A source that changes while the model thinks is found when the proposal is applied."""
-        uses, group = self._uses, snapshot.group
-        feedback = await anyio.to_thread.run_sync(self._feedback, group)
-        turns = {**feedback, **said}
-        pairs = await anyio.to_thread.run_sync(alike, snapshot.texts)
-        text, given = request_text(snapshot, pairs, feedback, said)
-        question = Question(group, "dream-", "dream", read_directive(uses.files, "dream"), text)
+    def propose(question: Question, answer: Answer | None) -> Proposal:
+        operations = folds(snapshot)
+        if answer is not None:
+            operations += operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
+        base = {name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests}
+        return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier, base=base)
 
-        def propose(question: Question, answer: Answer | None) -> Proposal:
-            operations = folds(snapshot)
-            if answer is not None:
-                operations += operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
-            base = {
-                name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests
-            }
-            return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier, base=base)
+    return await uses.make(question, propose)
 
-        return await uses.make(question, propose)
 
-    def _feedback(self, group: str) -> Turns:
-        """Return the feedback of the last days, as turns."""
-        turns = map(as_turn, read_feedback(self._uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
-        return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if self._uses.is_person(turn)}
+def _feedback(uses: PassDependencies, group: str) -> Turns:
+    """Return the feedback of the last days, as turns."""
+    turns = map(as_turn, read_feedback(uses.home, group, datetime.now(UTC) - _FEEDBACK_OF))
+    return {(FEEDBACK_SESSION, turn.number): turn for turn in turns if uses.is_person(turn)}
 
-    async def _infer(self, snapshot: Snapshot, turns: Turns) -> Proposal | None:
-        """Make the second pass; None if nothing was said since the last one."""
-        uses, group = self._uses, snapshot.group
-        mark = uses.watermarks.of(inferred_file(group))
-        newest = max((turn.at for turn in turns.values()), default=None)
-        if newest is None or (mark is not None and mark.at is not None and newest <= mark.at):
+
+async def _infer(uses: PassDependencies, snapshot: Snapshot, turns: Turns) -> Proposal | None:
+    """Make the second pass; None if nothing was said since the last one."""
+    mark = uses.watermarks.of(inferred_file(snapshot.group))
+    newest = max((turn.at for turn in turns.values()), default=None)
+    if newest is None or (mark is not None and mark.at is not None and newest <= mark.at):
+        return None
+    known = [each.content for each in snapshot.entries.values() if is_below(each.category, "user-preferences")]
+    sections = {
+        "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
+        "What People Said": newest_lines(numbered_turns(turns), MAX_TOKENS),
+    }
+    system, text = read_directive(uses.files, "pref-dream"), sections_text(sections)
+    question = Question(snapshot.group, "preferences-", "preferences", system, text)
+
+    def propose(question: Question, answer: Answer | None) -> Proposal | None:
+        if answer is None:
             return None
-        known = [each.content for each in snapshot.entries.values() if is_below(each.category, "user-preferences")]
-        sections = {
-            "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
-            "What People Said": newest_lines(numbered_turns(turns), MAX_TOKENS),
-        }
-        text = sections_text(sections)
-        question = Question(group, "preferences-", "preferences", read_directive(uses.files, "pref-dream"), text)
+        said = read_answer(answer.text, PreferenceAnswer).preferences
+        operations = [operation for each in said for operation in preference_of(each, turns)]
+        return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier)
 
-        def propose(question: Question, answer: Answer | None) -> Proposal | None:
-            if answer is None:
-                return None
-            said = read_answer(answer.text, PreferenceAnswer).preferences
-            operations = [operation for each in said for operation in preference_of(each, turns)]
-            return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier)
-
-        return await uses.make(question, propose, until=newest)
+    return await uses.make(question, propose, until=newest)
 
 
 def _told_of(made: Sequence[Proposal], more: str) -> str:

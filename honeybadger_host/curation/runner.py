@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from honeybadger_host.curation.asking import FAILED
 from honeybadger_host.curation.consolidation import Consolidations
-from honeybadger_host.curation.dreams import Dreams, Dreamt, DueDreams
+from honeybadger_host.curation.dreams import Dreamt, DueDreams, dream
 from honeybadger_host.curation.enrichment import Enrichment, saved_in
 from honeybadger_host.curation.passes import PassDependencies, newest_sessions
 from honeybadger_host.journal.changes import Change, TurnAdded
@@ -130,12 +130,10 @@ class Curator:
     def __init__(
         self,
         uses: PassDependencies,
-        dreams: Dreams,
         due_dreams: DueDreams | None = None,
         enrichment: Enrichment | None = None,
     ) -> None:
         self.uses = uses
-        self._dreams = dreams
         self._due_dreams = due_dreams
         self._enrichment = enrichment
         self._grown: deque[Job] = deque()
@@ -157,9 +155,9 @@ class Curator:
         return 0 if mark is None else mark.turn
 
     async def dream(self, group: str) -> Dreamt:
-        """Make a dream of a group. Errors as `Dreams.make`."""
+        """Make a dream of a group. Errors as `dreams.dream`."""
         async with self.jobs.asked_for(Job(group, "dream")):
-            return await self._dreams.make(group)
+            return await dream(self.uses, group)
 
     # -------------------------------------------------------------------------------------------- what is due by itself
 
@@ -206,7 +204,7 @@ class Curator:
         has_more = False
         try:
             if job.kind == "dream":
-                await self._dreams.make(job.group)
+                await dream(self.uses, job.group)
             elif job.kind == "enrichment":
                 has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
