@@ -17,7 +17,6 @@ from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.dreams import DueDreams
-from honeybadger_host.curation.enrichment import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.in_use import DocumentsInUse, Rules
@@ -318,8 +317,7 @@ def _curator_of(
         settings=settings,
         give_way=memory.index.give_way,
     )
-    enrichment = Enrichment(uses, asker) if asker is not None and settings.curation.enrichment else None
-    return Curator(uses, _due_dreams_of(home, settings, memory.ledger), enrichment)
+    return Curator(uses, _due_dreams_of(home, settings, memory.ledger))
 
 
 def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker | None:

@@ -385,19 +385,19 @@ def said_in(text: str, known: Mapping[str, str]) -> tuple[list[str], list[str]]:
 
 def new_lines(update: str, notes: Iterable[NotePlace]) -> list[tuple[str, str]]:
     """Return section and text of the facts in a MEMORY.md by a model that no note has."""
-    known = {_key(text) for note in notes for text in (note.text, *(text for _, text in _bullets(note.text)))}
+    known = {key for note in notes for key in (_key(note.text), *_keys(note.text))}
     return [(section, text) for section, text in _bullets(update) if _key(text) and _key(text) not in known]
 
 
 def left_out(update: str, notes: Mapping[str, NotePlace]) -> list[str]:
     """Return the ids of the notes of which a MEMORY.md by a model leaves out at least a part."""
-    kept = {_key(text) for _, text in _bullets(update)}
+    kept = _keys(update)
+    return [name for name, note in notes.items() if not _keys(note.text) <= kept]
 
-    def is_kept(note: NotePlace) -> bool:
-        parts = [_key(text) for _, text in _bullets(note.text)]  # a person's note may have several bullets, or none
-        return _key(note.text) in kept or kept.issuperset(parts)
 
-    return [name for name, note in notes.items() if not is_kept(note)]
+def _keys(memory: str) -> set[str]:
+    """Return the facts in a MEMORY.md or a note for comparison; a person's note may have several bullets, or none."""
+    return {_key(text) for _, text in _bullets(memory)}
 
 
 def _key(text: str) -> str:

@@ -94,14 +94,8 @@ class DueDreams:
         if self._looked_at > BEGINNING and not self._is_time(self._looked_at, now):
             return []
         self._looked_at = now
-        due: list[str] = []
-        for name in groups_of(self.home):
-            try:
-                if name != GLOBAL_GROUP and not is_archive(name) and self._is_due(name, now):
-                    due.append(name)
-            except OSError as error:  # a file was removed meanwhile, or the disk fails
-                log.warning("dream.not_looked_at", group=name, why=str(error))
-        return due
+        names = [name for name in groups_of(self.home) if name != GLOBAL_GROUP and not is_archive(name)]
+        return [name for name in names if self._is_due(name, now)]
 
     def _is_time(self, since: datetime, now: datetime) -> bool:
         """Return whether a time of the schedule has passed since a moment; missed times count once."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
@@ -53,79 +52,74 @@ def saved_in(written: Iterable[Change]) -> Iterator[tuple[str, str]]:
             yield change.group, name_in(change.file)
 
 
-@dataclass(frozen=True, slots=True)
-class Enrichment:
-    """Looks at saved entries, one at a time. Event loop.
-
-    Args:
-        asker: that of `uses`; it also keeps the waiting entries in the journal.
-    """
-
-    uses: PassDependencies
-    asker: Asker
-
-    async def note(self, group: str, entry_id: str) -> bool:
-        """Keep a saved entry if it may hold several facts, and return whether it was; an error is logged."""
-        try:
-            if await anyio.to_thread.run_sync(self._entry, group, entry_id) is None:
-                return False
-            await self.asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
-        except WorldFailed as error:
-            log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
-        return True
-
-    async def groups(self) -> set[str]:
-        """Return the groups with waiting entries. Raises WorldFailed."""
-        return {key.group for key in await self.asker.begun(_NAMED)}
-
-    async def make(self, group: str) -> bool:
-        """Enrich one entry; return whether there was one. Raises OverBudget, ModelFailed, WorldFailed."""
-        name = await self.asker.unfinished(group, _NAMED)
-        if name is None:
+async def note(uses: PassDependencies, asker: Asker, group: str, entry_id: str) -> bool:
+    """Keep a saved entry if it may hold several facts, and return whether it was; an error is logged."""
+    try:
+        if await anyio.to_thread.run_sync(_entry, uses, group, entry_id) is None:
             return False
-        entry_id = name.removeprefix(_NAMED)
-        found = await anyio.to_thread.run_sync(self._entry, group, entry_id)
-        text = "" if found is None else f"## Saved Text\n{numbered_turn(_as_turn(found[0]), '1', is_person=True)}"
-        question = Question(group, name, "enrichment", read_directive(self.uses.files, "enrichment"), text)
-        try:
-            await self.uses.make(question, partial(self._propose, found))
-        except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
-            log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
-        return True
+        await asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
+    except WorldFailed as error:
+        log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
+    return True
 
-    def _entry(self, group: str, entry_id: str) -> tuple[Entry, str] | None:
-        """Return an entry and the SHA-256 of its file, or None if it is gone or cannot hold several facts.
 
-        Raises WorldFailed.
-        """
-        files = self.uses.entry_files.find(group, entry_id)
-        data = read_whole(self.uses.home / files[0]) if len(files) == 1 else None
-        if data is None:
-            return None
-        try:
-            entry = self.uses.entry_files.parse(files[0], data)
-        except ValueError:  # it was logged
-            return None
-        text = entry.content.strip()
-        is_long = len(text) >= MIN_CHARACTERS and len(sentences_of(text)) >= MIN_SENTENCES
-        is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
-        is_ours = entry.by == CONSOLIDATOR or "proposal" in entry.metadata or is_store(entry.category)
-        is_fit = is_long and not is_ours and entry.name is None and not is_imported
-        return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
+async def groups_waiting(asker: Asker) -> set[str]:
+    """Return the groups with waiting entries. Raises WorldFailed."""
+    return {key.group for key in await asker.begun(_NAMED)}
 
-    def _propose(self, found: tuple[Entry, str] | None, question: Question, answer: Answer | None) -> Proposal | None:
-        """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
-        if answer is None or found is None:
-            return None
-        entry, digest = found
-        operations = _operations(entry, read_answer(answer.text, _Answer))
-        known = Known(
-            texts={entry.id: entry.content},
-            is_person=self.uses.is_person,
-            is_forgotten=self.uses.forgotten_in(question.group),
-        )
-        proposal = self.uses.proposed(question, answer, operations, known, base={entry.id: digest})
-        return proposal if proposal.operations else None
+
+async def enrich(uses: PassDependencies, asker: Asker, group: str) -> bool:
+    """Enrich one entry; return whether there was one. Raises OverBudget, ModelFailed, WorldFailed."""
+    name = await asker.unfinished(group, _NAMED)
+    if name is None:
+        return False
+    entry_id = name.removeprefix(_NAMED)
+    found = await anyio.to_thread.run_sync(_entry, uses, group, entry_id)
+    text = "" if found is None else f"## Saved Text\n{numbered_turn(_as_turn(found[0]), '1', is_person=True)}"
+    question = Question(group, name, "enrichment", read_directive(uses.files, "enrichment"), text)
+    try:
+        await uses.make(question, partial(_propose, uses, found))
+    except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
+        log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
+    return True
+
+
+def _entry(uses: PassDependencies, group: str, entry_id: str) -> tuple[Entry, str] | None:
+    """Return an entry and the SHA-256 of its file, or None if it is gone or cannot hold several facts.
+
+    Raises WorldFailed.
+    """
+    files = uses.entry_files.find(group, entry_id)
+    data = read_whole(uses.home / files[0]) if len(files) == 1 else None
+    if data is None:
+        return None
+    try:
+        entry = uses.entry_files.parse(files[0], data)
+    except ValueError:  # it was logged
+        return None
+    text = entry.content.strip()
+    is_long = len(text) >= MIN_CHARACTERS and len(sentences_of(text)) >= MIN_SENTENCES
+    is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
+    is_ours = entry.by == CONSOLIDATOR or "proposal" in entry.metadata or is_store(entry.category)
+    is_fit = is_long and not is_ours and entry.name is None and not is_imported
+    return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
+
+
+def _propose(
+    uses: PassDependencies, found: tuple[Entry, str] | None, question: Question, answer: Answer | None
+) -> Proposal | None:
+    """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
+    if answer is None or found is None:
+        return None
+    entry, digest = found
+    operations = _operations(entry, read_answer(answer.text, _Answer))
+    known = Known(
+        texts={entry.id: entry.content},
+        is_person=uses.is_person,
+        is_forgotten=uses.forgotten_in(question.group),
+    )
+    proposal = uses.proposed(question, answer, operations, known, base={entry.id: digest})
+    return proposal if proposal.operations else None
 
 
 def _as_turn(entry: Entry) -> Turn:

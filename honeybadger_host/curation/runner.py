@@ -19,7 +19,7 @@ import anyio.to_thread
 from honeybadger_host.curation.asking import FAILED
 from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.curation.dreams import Dreamt, DueDreams, dream
-from honeybadger_host.curation.enrichment import Enrichment, saved_in
+from honeybadger_host.curation.enrichment import enrich, groups_waiting, note, saved_in
 from honeybadger_host.curation.passes import PassDependencies, newest_sessions
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
@@ -124,18 +124,17 @@ class Curator:
 
     Args:
         due_dreams: None: groups dream only on request.
-        enrichment: None: saved entries are not enriched; that takes a model.
     """
 
     def __init__(
         self,
         uses: PassDependencies,
         due_dreams: DueDreams | None = None,
-        enrichment: Enrichment | None = None,
     ) -> None:
         self.uses = uses
         self._due_dreams = due_dreams
-        self._enrichment = enrichment
+        # asks about saved entries; None: they are not enriched
+        self._enricher = uses.asker if uses.settings.curation.enrichment else None
         self._grown: deque[Job] = deque()
         self._saved: deque[tuple[str, str]] = deque()
         self.jobs = Jobs()
@@ -169,7 +168,7 @@ class Curator:
         for change in written:
             if isinstance(change, TurnAdded) and self.uses.memory_window:
                 self._grown.append(Job(change.group, "consolidation", change.session))
-        if self._enrichment is not None:
+        if self._enricher is not None:
             self._saved.extend(saved_in(written))
 
     async def run(self) -> None:
@@ -177,8 +176,8 @@ class Curator:
         if self.uses.memory_window:
             for group, session in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*"):
                 self.jobs.add(Job(group, "consolidation", session))  # all others when they grow
-        if self._enrichment is not None:
-            for group in await self._enrichment.groups():
+        if self._enricher is not None:
+            for group in await groups_waiting(self._enricher):
                 self.jobs.add(Job(group, "enrichment"))
         async with anyio.create_task_group() as tasks:
             while True:
@@ -197,7 +196,7 @@ class Curator:
             self.jobs.add(self._grown.popleft())
         for _ in range(len(self._saved)):
             group, entry_id = self._saved.popleft()
-            if self._enrichment is not None and await self._enrichment.note(group, entry_id):
+            if self._enricher is not None and await note(self.uses, self._enricher, group, entry_id):
                 self.jobs.add(Job(group, "enrichment"))
 
     async def _do(self, job: Job) -> None:
@@ -206,7 +205,7 @@ class Curator:
             if job.kind == "dream":
                 await dream(self.uses, job.group)
             elif job.kind == "enrichment":
-                has_more = self._enrichment is not None and await self._enrichment.make(job.group)
+                has_more = self._enricher is not None and await enrich(self.uses, self._enricher, job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
         except Exception as error:
