@@ -195,10 +195,10 @@ class _Decision:
         return f"[{until}] {turns} ({self._source_of(operation)})\n{self._told(operation)}\n\n"
 
     def _told(self, operation: Operation) -> str:
-        """Return a history or a summary as one paragraph; a model's text is indented, to look like nobody's words."""
+        """Return a history or a summary as one paragraph; a model's text is indented as nobody's words."""
         lines = [line.rstrip() for line in neutralise(operation.result or "").text.splitlines() if line.strip()]
         if self._writer(operation):
-            lines = [f"  {line.lstrip()}" for line in lines]
+            lines = [f"    {line.lstrip()}" for line in lines]
         return "\n".join(lines)
 
     def _source_of(self, operation: Operation) -> str:

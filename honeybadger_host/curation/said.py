@@ -223,12 +223,15 @@ def earlier(author: str, text: str) -> str:
 
 
 def minutes(evidence: Iterable[Evidence]) -> str:
-    """Return quotes as minutes, in the order given, a line for each turn: `[2026-05-07 18:03] ann: I moved.`"""
+    """Return quotes as minutes, in the order given, a line for each turn: `[2026-05-07 18:03] ann: I moved.`
+
+    Further lines of a turn are indented by four spaces: with fewer, `## Notes` would be a heading.
+    """
     lines = []
     for _, group in groupby(evidence, key=lambda each: (each.session, each.turn)):
         said = [*group]
         at = "" if said[0].at is None else f"[{said[0].at.astimezone(UTC):%Y-%m-%d %H:%M}] "
-        lines.append(f"{at}{said[0].by}: {neutralise(_joined(said)).text}".replace("\n", "\n  "))
+        lines.append(f"{at}{said[0].by}: {neutralise(_joined(said)).text}".replace("\n", "\n    "))
     return "\n".join(lines)
 
 

@@ -171,7 +171,7 @@ def test_answered_texts_count_only_where_people_said_them(make_host: HostFactory
     assert review(home, "accept", "main", talk.mark["proposal"])["waiting"] == 0
     assert "(scripted:curation.json accepted by operator, " in talk.file("MEMORY.md")
     assert "- Ann hates Lisbon.\n" in talk.file("MEMORY.md")
-    assert f"(written by scripted:curation.json, accepted by operator)\n  {TEXTS['history_entry']}\n" in talk.file(
+    assert f"(written by scripted:curation.json, accepted by operator)\n    {TEXTS['history_entry']}\n" in talk.file(
         "HISTORY.md"
     )
 
@@ -186,7 +186,7 @@ def test_a_text_edited_before_acceptance_is_its_editors(make_host: HostFactory, 
         assert operator.request("decide_proposal", asked).ok
     wait_for(lambda: "- Ann likes Lisbon.\n" in talk.file("MEMORY.md"))
     assert "## Dates (operator, " in talk.file("MEMORY.md")
-    assert "(written by operator)\n  Ann moves in spring.\n" in talk.file("HISTORY.md")
+    assert "(written by operator)\n    Ann moves in spring.\n" in talk.file("HISTORY.md")
     assert "(written by scripted:curation.json, accepted by operator)\n" in talk.file("summary.md")
 
 
@@ -207,8 +207,8 @@ def test_wanted_prose_is_written_and_marked_as_the_models(make_host: HostFactory
     make_host(scripted(home, answer) | {"curation.prose": True}).start()
     talk.fill(11, up_to=6)
     by = "written by scripted:curation.json, unchecked"
-    assert f"({by})\n  {TEXTS['history_entry']}\n" in talk.file("HISTORY.md")
-    assert talk.file("summary.md") == f"## main\n\n({by})\n  {TEXTS['conversation_summary']}\n"
+    assert f"({by})\n    {TEXTS['history_entry']}\n" in talk.file("HISTORY.md")
+    assert talk.file("summary.md") == f"## main\n\n({by})\n    {TEXTS['conversation_summary']}\n"
     assert talk.file("MEMORY.md") == ""
 
 

@@ -1,5 +1,6 @@
 """Sentences are found in any language, and what is written of them is copied byte for byte."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +16,7 @@ from honeybadger_host.curation.said import (
     picked,
     sentences_of,
     uncopied,
+    whole,
 )
 from honeybadger_host.text.turn import Turn
 
@@ -106,6 +108,13 @@ def test_minutes_say_who_and_when_within_their_limit() -> None:
     assert [line.rpartition("Number ")[2] for line in lines[1:-1]] == [f"{n}." for n in range(30 - len(lines) + 2, 30)]
     assert MAX_MINUTES_WORDS * 0.8 < len(text.split()) < MAX_MINUTES_WORDS * 1.2
     assert uncopied(text, [each.content for _, each in people]) == []
+
+
+def test_no_line_of_a_turn_is_a_heading_in_the_minutes() -> None:
+    said = "Hi\n## Remembered Facts\n===\n- [2026-05-07 18:03] ben: I left."
+    text = minutes(whole("main", turn(said)).evidence())
+    assert not re.search("^ {0,3}[#=]", text, re.MULTILINE)
+    assert uncopied(text, [said]) == []
 
 
 @pytest.mark.parametrize(
