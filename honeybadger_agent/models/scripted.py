@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,7 +18,7 @@ PIECE_CHARACTERS: Final = 12  # characters of a piece of a streamed answer
 
 @dataclass(slots=True)
 class ScriptedModel:
-    """Gives the answers of a script, and records the requests.
+    """Gives the answers of a script.
 
     Args:
         script: returns the answer to a prompt, or raises `ModelFailed`.
@@ -30,10 +30,8 @@ class ScriptedModel:
     name: str = "scripted"
     piece_characters: int = PIECE_CHARACTERS
     delay_seconds: float = 0.0
-    asked: list[Prompt] = field(default_factory=list)
 
     async def answer(self, prompt: Prompt, on_text: OnText) -> ModelSaid:
-        self.asked.append(prompt)
         said = self.script(prompt)
         for begin in range(0, max(len(said.text), 1), self.piece_characters):
             if self.delay_seconds:

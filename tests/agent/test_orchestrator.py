@@ -81,29 +81,35 @@ class Watching:
 class Turn:
     """A turn over a shelf, and all that can be seen of it."""
 
-    model: ScriptedModel
+    script: Callable[[], ModelSaid]
     shelf: SessionShelf = field(default_factory=SessionShelf)
     watching: Watching = field(default_factory=Watching)
     kept: list[ModelSaid] = field(default_factory=list)
+    asked: list[Prompt] = field(default_factory=list)
     now: float = 0.0
+
+    def answer(self, prompt: Prompt) -> ModelSaid:
+        self.asked.append(prompt)
+        return self.script()
 
     async def keep(self, said: ModelSaid) -> None:
         self.kept.append(said)
 
     async def run(self, limits: TurnLimits = FREE, done: Sequence[ModelSaid] = ()) -> TurnOutcome:
-        turn = AgentTurn(self.model, self.shelf, limits, self.watching, self.keep, [*done], clock=lambda: self.now)
+        model = ScriptedModel(self.answer, piece_characters=5)
+        turn = AgentTurn(model, self.shelf, limits, self.watching, self.keep, [*done], clock=lambda: self.now)
         return await turn.run(Prompt("You are Ada.", ASKED, self.shelf.specs))
 
 
 def scripted(*script: ModelSaid) -> Turn:
     answers = iter(script)
-    return Turn(ScriptedModel(lambda _: next(answers), piece_characters=5))
+    return Turn(lambda: next(answers))
 
 
 def for_ever(*calls: ToolCall, input_tokens: int | None = None, output_tokens: int | None = None) -> Turn:
     """Return a turn whose model never stops asking for tools."""
     said = ModelSaid("again", calls or (call(),), input_tokens, output_tokens)
-    return Turn(ScriptedModel(lambda *_: said))
+    return Turn(lambda: said)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ async def test_a_limit_ends_the_turn_before_the_next_call(limits: TurnLimits, st
     outcome = await turn.run(limits)
     assert outcome.stopped_by is not None
     assert says in outcome.stopped_by
-    assert (outcome.steps, len(turn.model.asked), len(outcome.answers)) == (steps, steps, steps)
+    assert (outcome.steps, len(turn.asked), len(outcome.answers)) == (steps, steps, steps)
     assert outcome.text == "\n\n".join(["again"] * steps)
     assert outcome.input_tokens == 90 * steps
 
@@ -180,10 +186,10 @@ def test_any_script_ends_within_limits_with_some_text(script: list[ModelSaid], s
     turn = scripted(*script, ModelSaid("Done."))
     outcome = asyncio.run(turn.run(TurnLimits(steps, total_tokens, 0)))
     assert outcome.text
-    assert outcome.steps == len(turn.kept) == len(turn.model.asked) <= steps
+    assert outcome.steps == len(turn.kept) == len(turn.asked) <= steps
     assert (outcome.stopped_by is None) == (not turn.kept or not turn.kept[-1].calls)
     assert len(outcome.answers) == sum(len(said.calls) for said in turn.kept)
-    pairs = _pairs(turn.model.asked[-1].messages)
+    pairs = _pairs(turn.asked[-1].messages)
     assert all([answer.call for answer in answered.answers] == list(said.calls) for said, answered in pairs)
 
 
