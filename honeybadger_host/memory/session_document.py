@@ -251,7 +251,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     return _parsed(data).model_copy(update={"session_id": session})
 
 
-@lru_cache(maxsize=1024)  # a version is decided, checked, written and read again
+@lru_cache(maxsize=64)  # a version is decided, checked, written and read again; one takes up to 150 KiB
 def _parsed(data: bytes) -> SessionDocument:
     return checked(SessionDocument, {**read_json(data), "session_id": ""})
 

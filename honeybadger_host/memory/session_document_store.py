@@ -66,7 +66,7 @@ class View:
         return self.data is None and not self.document.recent_history
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _digest(data: bytes) -> Digest:
     return digest(parse_document(data, ""))
 
