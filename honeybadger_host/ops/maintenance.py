@@ -26,8 +26,8 @@ from honeybadger_host.search.index import INDEX_FILE
 
 CHECKPOINT_SECONDS = 1.0  # between two looks for written files to make durable
 EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index, and for texts to embed
-# Between two removals of expired things (replies, receipts, records of the shared log), and between two comparisons of
-# all files with the index.
+# Between two removals of expired things (replies, receipts, records of the shared log), two comparisons of all files
+# with the index, and two returns of freed memory.
 HOUSEKEEPING_SECONDS = 60.0
 _CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
 # Between two looks for edits of any entry, two removals of old contexts, and two records of the time in service.
@@ -223,6 +223,7 @@ async def _remove_expired(host: Host) -> None:
         await anyio.sleep(max(HOUSEKEEPING_SECONDS, rest_after(cost)))
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
+        host.memory.index.trim()
         expire = partial(host.replies.expire, wall.was_watched_for, wall.seen)
         expired, cost = await anyio.to_thread.run_sync(measured, expire)
         now = time.monotonic()

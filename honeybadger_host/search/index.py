@@ -258,7 +258,7 @@ class Index:
 
     @staticmethod
     def trim() -> None:
-        """Give back the memory that indexing took: 20 MiB after 100,000 entries and as many turns."""
+        """Give back the memory that indexing and searches freed: 10 MiB with 100,000 entries and as many turns."""
         forget_words()
         with contextlib.suppress(AttributeError):  # a C library without it
             ctypes.CDLL(None).malloc_trim(0)
