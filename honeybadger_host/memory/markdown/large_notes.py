@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_each
@@ -24,21 +24,19 @@ class _Notes:
     """The notes of one author, newest first.
 
     Args:
-        starts, lengths: offset and length of the newest notes, in bytes, as many as may be served.
+        spans: offset and length of the newest notes, in bytes, as many as may be served.
         size: sum of these lengths.
         count: number of all notes.
     """
 
-    starts: array[int] = field(default_factory=lambda: array("Q"))
-    lengths: array[int] = field(default_factory=lambda: array("Q"))
+    spans: list[tuple[int, int]] = field(default_factory=list)
     size: int = 0
     count: int = 0
 
     def add(self, start: int, length: int, most_bytes: int) -> None:
         self.count += 1
         if self.size < most_bytes:
-            self.starts.append(start)
-            self.lengths.append(length)
+            self.spans.append((start, length))
             self.size += length
 
 
@@ -58,19 +56,19 @@ def newest_notes(
     found = _survey(pread, size, most_bytes, block_bytes)
     unread = {author: notes.count for author, notes in found.items()}
     parts: list[tuple[int, str]] = []
-    shares, _ = newest_of_each({author: iter(notes.lengths) for author, notes in found.items()}, most_bytes)
+    shares, _ = newest_of_each({author: map(itemgetter(1), notes.spans) for author, notes in found.items()}, most_bytes)
     for author, (count, left) in shares.items():
-        notes = found[author]
+        spans = found[author].spans
         unread[author] -= max(1, count)
-        for start, length in zip(notes.starts[:count], notes.lengths[:count], strict=True):
-            parts.append((start, pread(length, start).decode(errors="replace")))
+        parts += ((start, pread(length, start).decode(errors="replace")) for start, length in spans[:count])
+        start, length = spans[0]
         if not count and author == _TEXT_ABOVE:
-            last_lines = pread(left, notes.lengths[0] - left).partition(b"\n")[2]
+            last_lines = pread(left, length - left).partition(b"\n")[2]
             parts.append((0, ABOVE + last_lines.decode(errors="replace")))
         elif not count:
-            note = pread(min(notes.lengths[0], _MAX_HEADING_LENGTH + left), notes.starts[0])
+            note = pread(min(length, _MAX_HEADING_LENGTH + left), start)
             begin = note[: max(left, note.find(b"\n"))].decode(errors="ignore").rstrip("# \r\n")
-            parts.append((notes.starts[0], f"{begin}{SHORTENED}"))
+            parts.append((start, f"{begin}{SHORTENED}"))
     if unread.pop(_TEXT_ABOVE, 0):
         parts.append((0, ABOVE))
     text = "".join(text for _, text in sorted(parts))

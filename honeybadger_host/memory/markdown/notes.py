@@ -170,14 +170,11 @@ def note_spans(data: bytes) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     at = len(data) - len(text) + len(book.preface.encode())
     for note in book.notes:
-        after = at + len(note.encode())
-        if _is_deleted(note):
-            at = after
-            continue
-        note = note.lstrip("\r\n")
-        begin = after - len(note.encode())
-        spans.append(span_of(data, begin, begin + len(_own_text(note).encode())))
-        at = after
+        if not _is_deleted(note):
+            own = note.lstrip("\r\n")
+            begin = at + len(note) - len(own)
+            spans.append(span_of(data, begin, begin + len(_own_text(own).encode())))
+        at += len(note.encode())
     return spans
 
 

@@ -52,7 +52,6 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
     said: dict[tuple[str, str], list[Note]] = {}
     groups: dict[tuple[str, str], list[list[Note]]] = {}
     begins: dict[tuple[str, str], int] = {}
-    repeated = 0
     for place in sorted(places, reverse=True):
         note = None if place in instead else book.signed(place)
         if note is None:
@@ -61,19 +60,15 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
         what = note.section, note.content
         if (sayings := said.get(what)) is not None:
             sayings.append(note)
-            repeated += 1
             continue
         said[what] = sayings = [note]
         group = note.section, note.author
-        if group in groups:
-            groups[group].append(sayings)
-        else:
-            groups[group] = [sayings]
+        groups.setdefault(group, []).append(sayings)
         begins[group] = place
     for group, notes in groups.items():
         blocks[begins[group]] = _block(notes[::-1])
     text = "\n\n".join(block for place in sorted(blocks) if (block := blocks[place].strip("\n")).strip())
-    return Together(text, repeated, PREFACE in blocks)
+    return Together(text, sum(map(len, said.values())) - len(said), PREFACE in blocks)
 
 
 def alone(book: NoteBook, place: int) -> str:
