@@ -33,10 +33,7 @@ class Unsynced:
 
     def add_folders(self, path: Path) -> None:
         """Remember all folders that a file is in."""
-        folder = path.parent
-        while folder != self._home:
-            self._paths.add(folder)
-            folder = folder.parent
+        self._paths.update(folder for folder in path.parents if self._home in folder.parents)
 
     def sync(self, paths: Sequence[Path]) -> None:
         """Make files and folders durable. Any thread.

@@ -37,7 +37,7 @@ from honeybadger_host.memory.session_document import (
     with_derived_of,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import Mark, Window, turns_file
+from honeybadger_host.memory.turn_log import Mark, Window, is_withdrawn, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_READ, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
@@ -260,16 +260,14 @@ class Sessions:
         return (tombstone, FileRemoved(group, "session", session_file(group, session), working.data)), after
 
     def apply(self, change: Change) -> None:
+        if (held := self._working.get(_session_of(change.file))) is None:
+            return
         if isinstance(change, TurnAdded):
-            held = self._working.get((change.group, change.session))
-            if held is not None:
-                held.behind.append(change.turn)
+            held.behind.append(change.turn)
         elif isinstance(change, TurnsMarked):
-            held = self._working.get((change.group, change.session))
-            if held is not None and change.row_kind == "turns_withdrawn":
-                mark = Mark(True, change.ranges)
-                held.behind = [turn for turn in held.behind if not mark.names(turn.number)]
-        elif (held := self._working.get(_session_of(change.file))) is not None:
+            mark = Mark(change.row_kind == "turns_withdrawn", change.ranges)
+            held.behind = [turn for turn in held.behind if not is_withdrawn(turn.number, [mark])]
+        else:
             if isinstance(change, FileWritten) and change.file.endswith(".deleted"):
                 held.tombstone, turns = change.data, parse_deletion(change.data, change.file).turns
                 held.base = empty_document(held.base.session_id, turns)
@@ -338,10 +336,12 @@ class Sessions:
 
 
 def _session_of(file: str) -> tuple[str, str]:
-    """Return group and session of a document, or of the record of its deletion; empty for any other file."""
+    """Return group and session of a document, of the record of its deletion or of a log; empty for any other file."""
     match file.split("/"):
         case ["data", "context", group, name]:
             return group, name.removesuffix(".deleted").removesuffix(".json")
+        case ["data", "sessions", group, name]:
+            return group, name.removesuffix(".jsonl")
         case _:
             return "", ""
 
