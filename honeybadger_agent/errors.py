@@ -21,6 +21,8 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
+from honeybadger_agent.wording import in_words
+
 
 class AgentError(Exception):
     """Base of all errors of this package. By itself it says that a reply cannot be read, or that a setting is wrong."""
@@ -110,3 +112,15 @@ class Unavailable(RequestFailed):
 
 class Internal(RequestFailed):
     """A bug of the host."""
+
+
+def words_of(error: AgentError) -> str:
+    """Return an error in words: the protocol's code and when to try again, or which reply did not come."""
+    match error:
+        case ReplyTimeout():
+            return f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}"
+        case RequestFailed(retry_after_seconds=None):
+            return f"{error.code}: {error}"
+        case RequestFailed(retry_after_seconds=float() | int() as seconds):
+            return f"{error.code}: {error} (again in {in_words(seconds)})"
+    return str(error)

@@ -306,7 +306,7 @@ def _curator_of(
         asker=asker,
         files=memory.files,
         change=lambda *change: pipeline().change(*change),
-        waiting_groups=lambda: pipeline().turn_queue.groups,
+        waiting_groups=lambda: pipeline().turn_queue.under_way,
         is_agent=lambda name: name in agents.current,
         turn_logs=memory.turn_logs,
         documents=memory.sessions,

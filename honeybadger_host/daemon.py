@@ -222,7 +222,7 @@ async def _shut_down(host: Host) -> None:
     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the pipeline
         await turn_queue.ended.wait()
     if grace.cancelled_caught:
-        log.warning("turns.grace_over", turns=len(turn_queue.groups), now_what="the next start continues them")
+        log.warning("turns.grace_over", turns=len(turn_queue.under_way), now_what="the next start continues them")
         turn_queue.cancel()
     host.pipeline.stop()
     with anyio.move_on_after(seconds * (1 - _GRACE_OF_TURNS)) as grace:

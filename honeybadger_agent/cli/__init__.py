@@ -11,8 +11,8 @@ from typing import NoReturn
 from honeybadger_agent import installed_version
 from honeybadger_agent.cli.arguments import parser
 from honeybadger_agent.cli.terminal import complain, prepare_process
-from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
-from honeybadger_agent.wording import as_typed, in_words
+from honeybadger_agent.errors import AgentError, ReplyTimeout, words_of
+from honeybadger_agent.wording import as_typed
 
 
 def main() -> NoReturn:
@@ -40,19 +40,11 @@ def run(arguments: Sequence[str]) -> int:
     except commands.UsageError as error:
         complain(f"{error}; see {known.prog} {options['command']} --help")
         return 2
-    except RequestFailed as error:
-        message = str(error) if options["command"] == "call" else as_typed(str(error), names)
-        seconds = error.retry_after_seconds
-        complain(f"{error.code}: {message}" + ("" if seconds is None else f" (again in {in_words(seconds)})"))
-        return 1
-    except ReplyTimeout as error:
-        again = f" (The same command with --id {error.request_id} is never applied twice.)"
-        if error.is_query or "id" not in options:
-            again = ""
-        complain(f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}{again}")
-        return error.exit_code
     except AgentError as error:
-        complain(str(error))
+        message = words_of(error)
+        if isinstance(error, ReplyTimeout) and not error.is_query and "id" in options:
+            message += f" (The same command with --id {error.request_id} is never applied twice.)"
+        complain(message if options["command"] == "call" else as_typed(message, names))
         return error.exit_code
     except KeyboardInterrupt:
         return 130

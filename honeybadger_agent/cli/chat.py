@@ -30,12 +30,11 @@ from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
 from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
-    Internal,
     NoMailbox,
     RateLimited,
     ReplyTimeout,
-    RequestFailed,
     Unavailable,
+    words_of,
 )
 from honeybadger_agent.mailbox import TURNS, checked_name, checked_session, new_id
 from honeybadger_agent.tools import made
@@ -221,19 +220,8 @@ class Chat:
             message: the one that failed, if any.
         """
         again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
-        match error:
-            case Unavailable() | RateLimited():
-                later = "" if error.retry_after_seconds is None else f" In {error.retry_after_seconds:g} s."
-                text = f"No answer: {sentence(str(error).removesuffix(', so you may ask again'))} {again}{later}"
-            case ReplyTimeout():
-                text = f"No answer after {error.waited_seconds:g} s; {sentence(error.state)} {again}"
-            case Internal():
-                text = f"The host has a bug: {sentence(str(error))} It is kept in data/dead/; tell who runs the host."
-            case RequestFailed():
-                text = f"Refused ({error.code}): {sentence(str(error).replace('payload.', ''))}"
-            case _:
-                text = f"{error}"
-        self._failed(text.strip(), error.exit_code)
+        text = sentence(words_of(error).replace("payload.", ""))
+        self._failed(f"{text} {again}".strip(), error.exit_code)
 
     def _failed(self, text: str, exit_code: int) -> None:
         self.exit_code = self.exit_code or exit_code

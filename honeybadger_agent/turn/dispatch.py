@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from honeybadger_agent import wire
 from honeybadger_agent.client import SOON_SECONDS, Client
-from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed, words_of
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ResultT
-from honeybadger_agent.wording import in_words, sentence
+from honeybadger_agent.wording import sentence
 
 
 @dataclass(slots=True)
@@ -74,5 +74,4 @@ def complaint_of(error: AgentError) -> str:
             return told
         again = "Calling this again with the same arguments is safe: it is never applied twice."
         return f"{told} The request may still be served. {again}"
-    seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
-    return f"{error.code}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")
+    return words_of(error) if isinstance(error, RequestFailed) else f"{error.code}: {error}"

@@ -73,10 +73,10 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "boxes": len(host.spool.inboxes) // 2,  # each sender has two
         "pending": host.spool.pending,
         "turns": {
-            "running": len(host.pipeline.turn_queue.groups),
+            "running": len(host.pipeline.turn_queue.under_way),
             "under_way": [
                 {"group": asked.group, "sender": asked.sender, "session": asked.session, "turn": asked.request_id}
-                for asked in host.pipeline.turn_queue.under_way
+                for asked in host.pipeline.turn_queue.under_way.values()
             ],
             "waiting": host.spool.waiting_turns,
         },

@@ -72,14 +72,9 @@ class TurnQueue:
         return 0 if self._is_stopping else max(0, self._at_once - len(self._lanes))
 
     @property
-    def groups(self) -> list[str]:
-        """The groups with a turn under way. Any thread."""
-        return list(self._lanes)
-
-    @property
-    def under_way(self) -> list[Asked]:
-        """The messages that are being answered, one of each group. Any thread."""
-        return [running.asked for running in list(self._lanes.values())]
+    def under_way(self) -> dict[str, Asked]:
+        """The messages that are being answered, by group. Any thread."""
+        return {group: running.asked for group, running in list(self._lanes.items())}
 
     def running_of(self, group: str, sender: str) -> str:
         """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""

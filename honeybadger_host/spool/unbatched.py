@@ -67,7 +67,7 @@ class Unbatched:
     def busy(self) -> set[str]:
         """The queues from which nothing is taken now. Any thread."""
         queries = dict(self._queries)  # in one step: the event loop changes it meanwhile
-        turns = {turns_queue(group) for group in self._turn_queue.groups}  # their next turn waits for the one before
+        turns = {turns_queue(group) for group in self._turn_queue.under_way}  # their next turn waits for the one before
         return turns | {group for group, count in queries.items() if count >= QUERIES_AT_ONCE}
 
     @property

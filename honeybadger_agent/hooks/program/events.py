@@ -8,7 +8,7 @@ import sys
 
 from honeybadger_agent.hooks.program.box import Box, complain
 from honeybadger_agent.hooks.program.settings import Refused
-from honeybadger_agent.hooks.program.transcripts import is_of_sub_agent, typed
+from honeybadger_agent.hooks.program.transcripts import typed
 from honeybadger_agent.hooks.program.turns import SESSION, Mark, hand_over
 
 TYPE_CHECKING = False
@@ -66,6 +66,15 @@ def answer(tool: str, event: Mapping[str, Any]) -> str:
         return ""
     context = {"hookEventName": event["hook_event_name"], "additionalContext": text[:MAX_CONTEXT_CHARACTERS]}
     return json.dumps({"hookSpecificOutput": context})
+
+
+def is_of_sub_agent(tool: str, path: object) -> bool:
+    """Return whether a rollout of Codex belongs to a thread that no person began, as its first line says."""
+    if tool != "codex" or not isinstance(path, str) or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        first = json.loads(file.readline() or b"{}")
+    return str((first.get("payload") or {}).get("thread_source") or "user") != "user"
 
 
 def memory(box: Box, session: str) -> str:

@@ -92,15 +92,6 @@ def claude_code(line: dict[str, Any]) -> dict[str, Any] | None:
     return turn_of(line["uuid"], role, text, line.get("timestamp"))
 
 
-def is_of_sub_agent(tool: str, path: object) -> bool:
-    """Return whether a rollout of Codex belongs to a thread that no person began, as its first line says."""
-    if tool != "codex" or not isinstance(path, str) or not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        first = json.loads(file.readline() or b"{}")
-    return str((first.get("payload") or {}).get("thread_source") or "user") != "user"
-
-
 def codex(line: dict[str, Any]) -> dict[str, Any] | None:
     """Return the turn on a line of a rollout of Codex 0.171: `item_completed` of a person's or the model's message."""
     event = line.get("payload")
