@@ -12,9 +12,12 @@ import typer
 
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, tell
+from honeybadger_host.cluster import operating
+from honeybadger_host.cluster.servers import Unreachable
 from honeybadger_host.configuration import load_settings
 from honeybadger_host.errors import HomeError, SettingsError, StorageFailed
 from honeybadger_host.files.home import JOURNAL_FILE
+from honeybadger_host.observe import warn_on_stderr
 from honeybadger_host.settings import Cluster
 
 app = typer.Typer(rich_markup_mode=None)
@@ -25,9 +28,6 @@ app.add_typer(cluster_app, name="cluster")
 @contextmanager
 def reaching(home: Path, overrides: list[str] | None) -> Iterator[Cluster]:
     """Yield a home's settings of the servers. Raises StorageFailed if these do not answer."""
-    from honeybadger_host.cluster.servers import Unreachable
-    from honeybadger_host.observe import warn_on_stderr
-
     settings = load_settings(home, flags_of(overrides)).settings.cluster
     if not settings.urls:
         raise SettingsError("setting cluster.servers is empty: name the NATS servers, see docs/machines.md")
@@ -47,10 +47,8 @@ def cluster_init(
     overrides: Overrides = None,
 ) -> None:
     """Put the log of a home on the servers, so that other machines may join. No host may serve the home now."""
-    from honeybadger_host.cluster.operating import begin
-
     with reaching(home, overrides) as settings:
-        identity = begin(home, settings, is_anew=anew)
+        identity = operating.begin(home, settings, is_anew=anew)
     print(identity)
     print(f"next, here: honeybadger-host run --home {quote(str(home))}")
     print(f"on another machine, with the same cluster.servers: honeybadger-host cluster join {identity}")
@@ -66,22 +64,21 @@ def cluster_key(
     overrides: Overrides = None,
 ) -> None:
     """Make the key of this host, or of an agent elsewhere, and say what the servers' nats.conf needs for it."""
-    from honeybadger_host.cluster.operating import agent_lines, host_lines, make_key
     from honeybadger_host.journal.schema import read_meta
 
     chosen = load_settings(home, flags_of(overrides)).settings.cluster.credentials
     if group is None:
         path = to or Path(chosen or home / "config" / "cluster.seed")
-        lines, sets = host_lines(public := make_key(path)), f'cluster.credentials = "{path}"'
+        lines, sets = operating.host_lines(public := operating.make_key(path)), f'cluster.credentials = "{path}"'
     elif sender is None:
         raise typer.BadParameter(f"say whose key it is: cluster key {group} <sender>")
     else:
         identity = read_meta(home / JOURNAL_FILE, "identity") if (home / JOURNAL_FILE).exists() else None
         if not identity:
             raise HomeError(f"{home} has no identity yet: `honeybadger-host cluster init` gives it one")
-        agent_lines("", identity, group, sender)  # names are checked before a key is made
+        operating.agent_lines("", identity, group, sender)  # names are checked before a key is made
         path = to or Path(f"{sender}.seed")
-        lines = agent_lines(public := make_key(path), identity, group, sender)
+        lines = operating.agent_lines(public := operating.make_key(path), identity, group, sender)
         sets = f"HONEYBADGER_CREDENTIALS={path}"
     told = [f"{path} has the seed; in nats.conf of each server, authorization {{ users: [ … ] }}:", "", *lines]
     told += ["", f"then `systemctl reload nats` there, and here {sets}"]
@@ -95,29 +92,23 @@ def cluster_join(
     overrides: Overrides = None,
 ) -> None:
     """Let this machine, in whose home no host ever ran, keep a home with others."""
-    from honeybadger_host.cluster.operating import join
-
     with reaching(home, overrides) as settings:
-        join(home, settings, identity)
+        operating.join(home, settings, identity)
     print(f"joined; next: honeybadger-host run --home {quote(str(home))}")
 
 
 @cluster_app.command("leave")
 def cluster_leave(home: Home) -> None:
     """Make the home one of this machine alone, as it is here. No host may serve it now."""
-    from honeybadger_host.cluster.operating import leave
-
-    leave(home)
+    operating.leave(home)
     print("this home is of this machine alone; take cluster.servers out of its settings")
 
 
 @cluster_app.command("status")
 def cluster_status(home: Home, as_json: AsJson = False, overrides: Overrides = None) -> None:
     """Say who owns the home, how long its log is, how far this machine has come, and who owns the other homes."""
-    from honeybadger_host.cluster.operating import look
-
     with reaching(home, overrides) as settings:
-        found = look(home, settings)
+        found = operating.look(home, settings)
     owner = "nobody just now"
     if found["owner"]:
         owner = f"{found['owner']}, epoch {found['epoch']}; people edit files there"
@@ -146,10 +137,8 @@ def cluster_balance(home: Home, as_json: AsJson = False, overrides: Overrides = 
 
     Each moved home is unavailable for about a second, one after the other. Exit code 1: one could not be moved.
     """
-    from honeybadger_host.cluster.operating import balance
-
     with reaching(home, overrides) as settings:
-        done = balance(settings)
+        done = operating.balance(settings)
     lines = []
     for one in done:
         lines.append(_line_of_home(one) + (f"; NOT MOVED: {one['why']}" if one["why"] else ""))
@@ -186,10 +175,8 @@ def cluster_drain(home: Home, as_json: AsJson = False, overrides: Overrides = No
 
 
 def _move(machine: str | None, home: Path, overrides: list[str] | None, *, as_json: bool) -> None:
-    from honeybadger_host.cluster.operating import move_to
-
     with reaching(home, overrides) as settings:
-        moved = move_to(home, settings, machine)
+        moved = operating.move_to(home, settings, machine)
     line = f"{moved['owner']} owns the home already"
     if moved["owner"] != moved["was"]:
         line = f"{moved['owner']} owns the home, after {moved['seconds']:.1f} s; {moved['was']} follows"
@@ -199,8 +186,6 @@ def _move(machine: str | None, home: Path, overrides: list[str] | None, *, as_js
 @cluster_app.command("verify")
 def cluster_verify(home: Home, overrides: Overrides = None) -> None:
     """Check the hashes of the log, and that the journal of this machine matches them. Exit code 6: it does not."""
-    from honeybadger_host.cluster.operating import verify
-
     with reaching(home, overrides) as settings:
-        end = verify(home, settings)
+        end = operating.verify(home, settings)
     print(f"ok: {end.seq} {end.chain}")

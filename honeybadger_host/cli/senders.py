@@ -11,6 +11,9 @@ from honeybadger_agent.mailbox import NAME, OPERATOR
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.options import AsJson, Home, print_json, tell
 from honeybadger_host.files.home import check_home
+from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
+from honeybadger_host.spool.dead_letters import drop_dead, find_dead, list_dead, retry_dead
+from honeybadger_host.spool.senders import add_sender, load_senders
 
 app = typer.Typer(rich_markup_mode=None)
 sender_app = typer.Typer(help="Manage senders: folders of closed mode, and tokens.", no_args_is_help=True)
@@ -26,8 +29,6 @@ def sender_add(
     as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
-    from honeybadger_host.spool.senders import add_sender
-
     check_home(home)
     made = add_sender(home, group, sender, uid)
     known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
@@ -47,8 +48,6 @@ def sender_token(
 
     `honeybadger-agent mcp --http` takes it. Only its SHA-256 is kept, in config/tokens.json.
     """
-    from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
-
     check_home(home)
     if list_:
         rows = [{"group": one.group, "sender": one.sender, "made_at": one.made_at} for one in all_tokens(home)]
@@ -69,8 +68,6 @@ def sender_token(
 @sender_app.command("list")
 def sender_list(home: Home, as_json: AsJson = False) -> None:
     """Print the senders of config/senders.json and of the inboxes."""
-    from honeybadger_host.spool.senders import load_senders
-
     known = load_senders(home)
     folders = [path for path in (home / "data" / "ipc").glob("*/*") if path.is_dir()]
     named = [path.parts[-2:] for path in folders if all(map(NAME.fullmatch, path.parts[-2:]))]
@@ -101,8 +98,6 @@ app.add_typer(dead_app, name="dead")
 @dead_app.command("list")
 def dead_list(home: Home, as_json: AsJson = False) -> None:
     """Print all dead letters with their reasons."""
-    from honeybadger_host.spool.dead_letters import list_dead
-
     letters = list(list_dead(home))
     lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
     known = [{**letter.reason, "name": letter.name} for letter in letters]
@@ -112,8 +107,6 @@ def dead_list(home: Home, as_json: AsJson = False) -> None:
 @dead_app.command("show")
 def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
     """Print one dead letter: the reason, then its bytes."""
-    from honeybadger_host.spool.dead_letters import find_dead
-
     letter = find_dead(home, name)
     if as_json:
         print_json({**letter.reason, "name": letter.name, "text": letter.text})
@@ -125,8 +118,6 @@ def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
 @dead_app.command("retry")
 def dead_retry(home: Home, names: list[str]) -> None:
     """Put dead letters back into their inboxes, after the cause was mended."""
-    from honeybadger_host.spool.dead_letters import find_dead, retry_dead
-
     for letter in [find_dead(home, name) for name in names]:
         retry_dead(home, letter)
         print(f"{letter.name} is back in its inbox")
@@ -135,8 +126,6 @@ def dead_retry(home: Home, names: list[str]) -> None:
 @dead_app.command("drop")
 def dead_drop(home: Home, names: list[str]) -> None:
     """Delete dead letters permanently."""
-    from honeybadger_host.spool.dead_letters import drop_dead, find_dead
-
     for letter in [find_dead(home, name) for name in names]:
         drop_dead(letter)
         print(f"{letter.name} is gone")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -27,9 +27,8 @@ from honeybadger_host.cli.options import (
 from honeybadger_host.configuration import environment_home, load_settings
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, check_home
-
-if TYPE_CHECKING:
-    from honeybadger_host.journal.schema import SharedLog
+from honeybadger_host.journal.schema import SharedLog
+from honeybadger_host.transfer.formats import FORMATS, IMPORTERS, OWN, format_of, is_own
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -74,8 +73,6 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Import an export of a group, or another program's memory."""
-    from honeybadger_host.transfer.formats import FORMATS, OWN, is_own
-
     if format_ is not None and format_ not in FORMATS:
         raise typer.BadParameter(f"{format_!r} is not a format: {', '.join(FORMATS)}", param_hint="--from")
     if format_ == OWN or (format_ is None and is_own(path)):
@@ -140,7 +137,6 @@ def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: 
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.observe import warn_on_stderr
-    from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all
 

@@ -88,8 +88,6 @@ async def _index(host: Host) -> None:
             if is_all:
                 compare_at = begun + max(HOUSEKEEPING_SECONDS, rest_after(cost, has_events=host.has_events))
             count = index.waiting
-            if count:
-                log.info("index.begun", files=count)
             # new turns get their vectors soon; without vectors the next search or comparison reads them early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
             await _swept(host, index.work(is_bulk=is_bulk))
@@ -162,11 +160,8 @@ async def _embed(host: Host) -> None:
     failing = Failing(host, "index.failed", file=INDEX_FILE)
     while True:
         with failing.logged():
-            begun, count = time.monotonic(), host.memory.index.unembedded
             while await anyio.to_thread.run_sync(host.memory.index.embed):
                 await anyio.lowlevel.checkpoint()
-            if count and not host.memory.index.unembedded:
-                log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
         await anyio.sleep(EDITS_SECONDS)
 
 

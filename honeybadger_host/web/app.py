@@ -29,10 +29,9 @@ from honeybadger_host.web import (
     tasks,
     timeline,
 )
-from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
-from honeybadger_host.web.forms import Visit, posted, shown
 from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
+from honeybadger_host.web.visits import Home, HostDown, NoAnswer, RequestFailed, Visit, posted, shown
 
 _TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
 _STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}

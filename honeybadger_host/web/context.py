@@ -13,11 +13,10 @@ from honeybadger_agent.mailbox import checked_session
 from honeybadger_agent.wire import ContextResult, PreviewContext, SearchMemory, SearchResult
 from honeybadger_host.journal.reader import read_turn
 from honeybadger_host.memory.turn_log import turns_file
-from honeybadger_host.web.asking import RequestFailed, made
 from honeybadger_host.web.entries import texts_of
-from honeybadger_host.web.forms import Visit, checked_number, go
 from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import compared, href
+from honeybadger_host.web.visits import RequestFailed, Visit, checked_number, go, made
 
 _LIMITS: Final = (8, 20, 50, 100)
 _SCOPES: Final = ("all", "entries", "turns", "notes")

@@ -8,9 +8,8 @@ from starlette.responses import Response
 
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names, drop_dead, find_dead, list_dead, retry_dead
-from honeybadger_host.web.asking import HostDown
-from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
 from honeybadger_host.web.rendering import href
+from honeybadger_host.web.visits import PER_PAGE, HostDown, Visit, action_in, go
 
 _ACTIONS: Final = ("retry", "drop")
 

@@ -22,8 +22,7 @@ from honeybadger_host.journal.opening import read_position
 from honeybadger_host.journal.reader import LogFilter, read_change, read_last, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.search.notes import notes_of
-from honeybadger_host.web.asking import Home
-from honeybadger_host.web.forms import PER_PAGE
+from honeybadger_host.web.visits import PER_PAGE, Home
 
 _MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
 

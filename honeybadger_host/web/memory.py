@@ -30,10 +30,9 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.memory.edited_notes import recorded
 from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.search.notes import NOTE_ID, NotePlace, notes_of
-from honeybadger_host.web.asking import Invalid, RequestFailed, made
 from honeybadger_host.web.entries import id_of
-from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
 from honeybadger_host.web.rendering import href
+from honeybadger_host.web.visits import PER_PAGE, Invalid, RequestFailed, Visit, action_in, go, made
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
 _BULK: Final = ("archive", "pin", "unpin")

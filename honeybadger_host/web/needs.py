@@ -16,10 +16,9 @@ from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names, list_dead
-from honeybadger_host.web.asking import Home, made
-from honeybadger_host.web.forms import PER_PAGE, Visit
 from honeybadger_host.web.rendering import MAX_OF_A_KIND, href
 from honeybadger_host.web.review import gist_of_operation
+from honeybadger_host.web.visits import PER_PAGE, Home, Visit, made
 
 _NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
 

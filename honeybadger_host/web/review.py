@@ -12,9 +12,8 @@ from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
-from honeybadger_host.web.asking import Invalid, made
-from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
 from honeybadger_host.web.rendering import MAX_OF_A_KIND, compared, first_words, href
+from honeybadger_host.web.visits import PER_PAGE, Invalid, Visit, checked_number, go, made
 
 
 def review(visit: Visit) -> Response:

@@ -21,7 +21,7 @@ from honeybadger_host.files.safe_files import replace, try_lock
 from honeybadger_host.ops.operator_client import check_owner
 from honeybadger_host.ops.page import PAGE_LOCK
 from honeybadger_host.web.app import build
-from honeybadger_host.web.asking import Home
+from honeybadger_host.web.visits import Home
 
 LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
 

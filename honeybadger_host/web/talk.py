@@ -26,10 +26,9 @@ from honeybadger_agent.wire import (
     parse_request,
 )
 from honeybadger_host.files.safe_files import names_in
-from honeybadger_host.web.asking import made
-from honeybadger_host.web.forms import PER_PAGE, Visit, checked_number, go
 from honeybadger_host.web.rendering import href, shown_markdown
 from honeybadger_host.web.timeline import event, stream
+from honeybadger_host.web.visits import PER_PAGE, Visit, checked_number, go, made
 
 _LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
 

@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, ResumeTask, RunTask
 from honeybadger_agent.wire import Request as Asked
-from honeybadger_host.web.asking import made
-from honeybadger_host.web.forms import PER_PAGE, Visit, action_in, go
 from honeybadger_host.web.rendering import href
+from honeybadger_host.web.visits import PER_PAGE, Visit, action_in, go, made
 
 _ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
     "run": RunTask,

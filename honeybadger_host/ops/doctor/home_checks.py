@@ -155,18 +155,16 @@ def entries(home: Path) -> Iterator[Finding]:
     """Find files that are not entries, which the host skips, and members of entries that it does not use."""
     good, bad, unused = 0, list[str](), list[str]()
     for group in groups_in(home):
-        for folder, below, names in os.walk(home / memory_folder(group)):
-            below[:] = sorted(name for name in below if not name.startswith("."))
-            for name in sorted(names):
-                file = f"{os.path.relpath(folder, home)}/{name}"
-                if not name.endswith(".json") or name.startswith("."):
-                    continue
-                try:
-                    entry = parse_entry(read_whole(home / file) or b"", file)
-                    good += 1
-                    unused += [printable(f"{file}: {what}: it is not used") for what in unused_members(entry)]
-                except (ValueError, WorldFailed) as error:
-                    bad.append(printable(f"{file}: {error}"))
+        for path in sorted((home / memory_folder(group)).rglob("*.json")):
+            file = str(path.relative_to(home))
+            if "/." in file:
+                continue
+            try:
+                entry = parse_entry(read_whole(path) or b"", file)
+                good += 1
+                unused += [printable(f"{file}: {what}: it is not used") for what in unused_members(entry)]
+            except (ValueError, WorldFailed) as error:
+                bad.append(printable(f"{file}: {error}"))
     for what in bad[:MAX_NAMED]:
         yield Finding("entries", "warning", what, "mend, move or remove it")
     for what in unused[:MAX_NAMED]:
@@ -176,27 +174,22 @@ def entries(home: Path) -> Iterator[Finding]:
 
 def inboxes(home: Path) -> Iterator[Finding]:
     count = 0
-    for path in sorted((home / "data" / "ipc").glob("*")):
+    ipc = home / "data" / "ipc"
+    for path in sorted([*ipc.glob("*"), *ipc.glob("*/*")]):
+        what = "group" if path.parent == ipc else "sender"
         if path.is_symlink() or not path.is_dir() or not NAME.fullmatch(path.name) or path.name == GLOBAL_GROUP:
-            yield Finding(
-                "boxes", "warning", f"{path} is not a group's folder and is not served", "rename or remove it"
-            )
-            continue
-        for sender in sorted(path.iterdir()):
-            if sender.is_symlink() or not sender.is_dir() or not NAME.fullmatch(sender.name):
-                yield Finding(
-                    "boxes", "warning", f"{sender} is not a sender's folder and is not served", "rename or remove it"
-                )
-                continue
+            why = f"{path} is not a {what}'s folder and is not served"
+            yield Finding("boxes", "warning", why, "rename or remove it")
+        elif what == "sender":
             count += 1
-            for folder in sender.iterdir():
+            for folder in path.iterdir():
                 if folder.is_symlink():
                     yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
-            if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
+            if others := [name for name in names_in(path / "requests") if not name.endswith(".json")]:
                 yield Finding(
                     "boxes",
                     "warning",
-                    f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first",
+                    f"{path / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first",
                     "a request's name is its id and .json: rename or remove it",
                 )
     yield Finding("boxes", "ok", count_of(count, "box", "boxes"))

@@ -17,12 +17,12 @@ from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
 from honeybadger_host.journal.schema import connect
 from honeybadger_host.ops.gist import WORDS
 from honeybadger_host.text.neutralise import HIDDEN
-from honeybadger_host.web.asking import Home
 from honeybadger_host.web.looking_back import look_back, newest_seq, note_history
 from honeybadger_host.web.markdown import markdown
 from honeybadger_host.web.needs import needs_of
 from honeybadger_host.web.rendering import first_words
 from honeybadger_host.web.review import gist_of_operation
+from honeybadger_host.web.visits import Home
 
 
 class _Read(HTMLParser):
