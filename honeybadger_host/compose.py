@@ -158,7 +158,9 @@ def _put_together(
     )
     replies = ReplyRetention(spool, ttl_seconds=settings.ipc.reply_ttl_seconds)
     replies.remove_torn()
-    _compare_clocks(journal)
+    behind = journal.last_at / 1000 - time.time()  # times in the journal never go back
+    if behind > CLOCK_GRACE_SECONDS:
+        log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")
 
     curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
     jobs = Jobs(
@@ -383,10 +385,3 @@ def _recover(home: Path, journal: Journal, projections: Projections) -> None:
         log.info("recovery.finished", changes=looked_at, behind=projections.behind)
     remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
     projections.written_seq = journal.committed_seq
-
-
-def _compare_clocks(journal: Journal) -> None:
-    """Log if the wall clock is behind the newest time in the journal, where times never go back."""
-    behind = journal.last_at / 1000 - time.time()
-    if behind > CLOCK_GRACE_SECONDS:
-        log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 
@@ -16,7 +15,6 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 
 RETRIES = 2  # of a request to a model that failed before any text came
-_OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
 def what_is_missing(name: str, settings: Settings) -> str | None:
@@ -27,7 +25,7 @@ def what_is_missing(name: str, settings: Settings) -> str | None:
             checked_url(name, settings.base_url)
     except ModelFailed as error:
         return str(error)
-    if kind in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
+    if kind in ("openai", "anthropic", "ollama") and find_spec("pydantic_ai") is None:
         return f"{name} needs pydantic-ai, which is not installed: {HOST_EXTRA.format('llm')}"
     return None
 

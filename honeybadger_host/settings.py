@@ -16,9 +16,6 @@ SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 CurationMode: TypeAlias = Literal["copied", "review", "gated", "lossless"]
 CuratedKind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 
-_KEPT_TURNS: Final = 50
-_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-
 
 class Section(BaseModel):
     """One table of the configuration file."""
@@ -102,7 +99,7 @@ class Consolidation(Section):
     @property
     def kept_turns(self) -> int:
         """Newest turns of a session that are kept in memory: history is made of them."""
-        return max(_KEPT_TURNS, self.memory_window)
+        return max(50, self.memory_window)
 
 
 class Curation(Section):
@@ -284,7 +281,7 @@ def _check_webhook(url: str) -> None:
         or parts.port == 0
     ):
         raise ValueError("webhook must be an address as https://example.org/hook, without a user")
-    if parts.scheme != "https" and (parts.scheme, host in _LOOPBACK) != ("http", True):
+    if parts.scheme != "https" and (parts.scheme != "http" or host not in ("127.0.0.1", "::1", "localhost")):
         raise ValueError("webhook must begin with https://, or with http:// on this machine")
 
 

@@ -109,12 +109,10 @@ def cluster_status(home: Home, as_json: AsJson = False, overrides: Overrides = N
     """Say who owns the home, how long its log is, how far this machine has come, and who owns the other homes."""
     with reaching(home, overrides) as settings:
         found = operating.look(home, settings)
-    owner = "nobody just now"
-    if found["owner"]:
-        owner = f"{found['owner']}, epoch {found['epoch']}; people edit files there"
+    named = f"{found['owner']}, epoch {found['epoch']}; people edit files there"
     lines = [
         f"home     {found['home']}",
-        f"owner    {owner}",
+        f"owner    {named if found['owner'] else 'nobody just now'}",
         *map(_line_of, found["machines"]),
         *(f"machine  {node} does not answer" for node in found["missing"]),
         f"log      {found['log']['first']} to {found['log']['last']}, snapshots at {found['snapshots']}",

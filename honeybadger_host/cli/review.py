@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from honeybadger_agent.cli.terminal import here, painted
+from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.wire.proposals import changed_lines
 from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.options import AsJson, Home, print_json, tell, with_files
@@ -20,7 +19,6 @@ app = typer.Typer(rich_markup_mode=None)
 
 _Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
-_STYLES: Final = {"   +": "good", "   -": "error"}  # of the lines of a difference
 
 
 @app.command()
@@ -53,7 +51,7 @@ def review(
             _list(ask, every, as_json)
         case "show":
             proposal = _proposal(ask, more[0])
-            print_json(proposal) if as_json else _print(_shown(proposal))
+            print_json(proposal) if as_json else print_lines(_shown(proposal))
         case _:
             numbers = [_number(word) for word in more[1:]] or None
             result = ask("decide_proposal", {"proposal": more[0], "decision": action, "operations": numbers})
@@ -84,7 +82,7 @@ def dream(
         print_json(result)
         return
     for proposal in result["proposals"]:
-        _print(_shown(proposal))
+        print_lines(_shown(proposal))
         print()
     print(here(result["told"]))
 
@@ -190,9 +188,3 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
         yield f"   waits: {operation['waits']}"
     for failed in operation.get("gates", {}).get("failed", []):
         yield f"   {failed['gate']}: {failed['what']}"
-
-
-def _print(lines: Iterable[str]) -> None:
-    """Print the lines of operations."""
-    for line in lines:
-        print(painted(here(line), _STYLES[line[:4]], sys.stdout) if line[:4] in _STYLES else here(line))

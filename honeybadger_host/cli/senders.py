@@ -70,8 +70,7 @@ def sender_list(home: Home, as_json: AsJson = False) -> None:
     """Print the senders of config/senders.json and of the inboxes."""
     known = load_senders(home)
     folders = [path for path in (home / "data" / "ipc").glob("*/*") if path.is_dir()]
-    named = [path.parts[-2:] for path in folders if all(map(NAME.fullmatch, path.parts[-2:]))]
-    found = {(group, sender) for group, sender in named}
+    found = {(path.parent.name, path.name) for path in folders if all(map(NAME.fullmatch, path.parts[-2:]))}
     rows = [
         {
             "group": group,

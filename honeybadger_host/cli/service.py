@@ -28,13 +28,11 @@ def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | Non
     if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
-    own = usable_default()
     folder = home or environment_home()
     if folder is None and is_user:
-        folder = own or user_home / ".local/share/honeybadger"
+        folder = usable_default() or user_home / ".local/share/honeybadger"
     folder = (folder or systemd.SYSTEM_HOME).absolute()
-    other = f"; your default home is {own}, which --home {own} serves" if own not in (None, folder) else ""
-    print(f"the service serves the home {folder}{other}", file=sys.stderr)
+    print(f"the service serves the home {folder}", file=sys.stderr)
     program = systemd.find_program() if command is None else command.absolute()
     if is_user:
         return systemd.plan_user(folder, program, user_home, config_home)

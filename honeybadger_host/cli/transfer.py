@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
@@ -31,8 +31,6 @@ from honeybadger_host.journal.schema import SharedLog
 from honeybadger_host.transfer.formats import FORMATS, IMPORTERS, OWN, format_of, is_own
 
 app = typer.Typer(rich_markup_mode=None)
-
-_Told: TypeAlias = tuple[dict[str, Any], list[str]]
 
 
 @app.command()
@@ -84,7 +82,7 @@ def import_(
     tell(told, lines, as_json=as_json)
 
 
-def _load(folder: Path, group: str, path: Path, dry_run: bool) -> _Told:
+def _load(folder: Path, group: str, path: Path, dry_run: bool) -> tuple[dict[str, Any], list[str]]:
     """Import an export of Honeybadger; return the report as JSON and as lines."""
     from honeybadger_host.transfer.loading import load_export
 
@@ -133,7 +131,9 @@ def _owning(folder: Path) -> Iterator[SharedLog | None]:
         yield shared
 
 
-def _import(folder: Path, group: str, path: Path, format_: str | None, dry_run: bool) -> _Told:
+def _import(
+    folder: Path, group: str, path: Path, format_: str | None, dry_run: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Import another program's memory; return the report as JSON and as lines."""
     from honeybadger_host import daemon
     from honeybadger_host.observe import warn_on_stderr

@@ -15,8 +15,6 @@ from honeybadger_host.spool.dead_letters import dead_names
 Level = Literal["ok", "warning", "problem"]
 LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
 _CHECK: Final = "running"
-# Folders of a home that may be separate file systems.
-_MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
 _MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
 _MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
 
@@ -95,7 +93,7 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
 def disk(home: Path) -> Iterator[Finding]:
     """Check the space of each file system that a home is on."""
     seen: set[int] = set()
-    for folder in (home, *(home / name for name in _MOUNTABLE)):
+    for folder in (home, home / "data", home / "data/ipc", home / "data/dead", home / "groups"):
         if not folder.is_dir() or folder.stat().st_dev in seen:
             continue
         seen.add(folder.stat().st_dev)

@@ -26,8 +26,6 @@ from honeybadger_host.text.phrases import Phrases, folded
 
 _CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
-_GIT: Final = "/.git/"
-_OURS: Final = ("groups", "data", "config")
 
 
 class Residue(NamedTuple):
@@ -88,7 +86,7 @@ def backups_in(home: Path) -> list[str]:
     """Return the archives, git repositories and links below a home, which are not searched."""
     found: set[str] = set()
     for file in _every_path(home):
-        before, git, _ = f"/{file}".partition(_GIT)
+        before, git, _ = f"/{file}".partition("/.git/")
         if git:
             found.add(f"{before}{git}".removeprefix("/"))
         elif file.endswith(_ARCHIVES) or (file.startswith("groups/") and (home / file).is_symlink()):
@@ -114,7 +112,7 @@ def _every_path(home: Path) -> Iterator[str]:
 
 def _is_packed(home: Path, folder: Path) -> bool:
     """Return whether a folder is git's object store, or a Python environment outside of the host's own folders."""
-    is_elsewhere = folder.relative_to(home).parts[0] not in _OURS
+    is_elsewhere = folder.relative_to(home).parts[0] not in ("groups", "data", "config")
     return folder.match(".git/objects") or (is_elsewhere and (folder / "pyvenv.cfg").is_file())
 
 

@@ -16,7 +16,6 @@ from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import UNREADABLE, Fact, Found, Skipped, SourceFile
 
-_ENDINGS: Final = (".md", ".markdown")
 _FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
 _BLOCK: Final = re.compile(r"[>|][-+0-9]*")  # the value is in the lines that follow
@@ -31,7 +30,7 @@ Value = str | list[str]
 
 def read_markdown(file: SourceFile) -> Iterator[Found]:
     """Yield the facts of a Markdown file."""
-    if file.name.lower().endswith(_ENDINGS):
+    if file.name.lower().endswith((".md", ".markdown")):
         yield from facts_of(file, f"{file.folder}/{file.name}" if file.folder else file.name)
 
 

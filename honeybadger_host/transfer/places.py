@@ -20,7 +20,6 @@ from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
 MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
 STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
-_PARTS: Final = ("groups", "data")
 
 
 def place_of(file: str, group: str) -> str | None:
@@ -51,7 +50,7 @@ def is_plain(part: str) -> bool:
 def finish_loading(home: Path) -> None:
     """Move the staged files of a group into place if the journal has the group; else remove them. Raises HostError."""
     journal = home / JOURNAL_FILE
-    staged = [home / part / STAGING for part in _PARTS]
+    staged = [home / part / STAGING for part in ("groups", "data")]
     if not any(map(os.path.lexists, staged)):
         return
     group = read_loaded(journal) if journal.exists() else None

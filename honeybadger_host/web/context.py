@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 from starlette.responses import Response
 
@@ -17,9 +16,6 @@ from honeybadger_host.web.entries import texts_of
 from honeybadger_host.web.looking_back import newest_seq
 from honeybadger_host.web.rendering import compared, href
 from honeybadger_host.web.visits import RequestFailed, Visit, checked_number, go, made
-
-_LIMITS: Final = (8, 20, 50, 100)
-_SCOPES: Final = ("all", "entries", "turns", "notes")
 
 
 def context(visit: Visit) -> Response:
@@ -104,9 +100,9 @@ def search(visit: Visit) -> Response:
         "search.html",
         wanted=wanted,
         scope=scope,
-        scopes=_SCOPES,
+        scopes=("all", "entries", "turns", "notes"),
         limit=limit,
-        limits=_LIMITS,
+        limits=(8, 20, 50, 100),
         is_archived=is_archived,
         found=found,
         problem=problem,

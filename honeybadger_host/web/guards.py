@@ -21,12 +21,9 @@ from honeybadger_host.web.rendering import problem
 
 ENTER: Final = "/enter"
 STATIC: Final = "/static"
-_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'"
-)
 HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with no-referrer a browser sends a form with `Origin: null`

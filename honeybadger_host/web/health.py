@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from starlette.responses import Response
 
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names, drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import PER_PAGE, HostDown, Visit, action_in, go
-
-_ACTIONS: Final = ("retry", "drop")
 
 
 def health(visit: Visit) -> Response:
@@ -31,7 +27,7 @@ def health(visit: Visit) -> Response:
 
 
 def acted(visit: Visit, form: dict[str, str]) -> Response:
-    home, action = visit.home.path, action_in(form, _ACTIONS)
+    home, action = visit.home.path, action_in(form, ("retry", "drop"))
     letter = find_dead(home, form.get("name", ""))
     if action == "retry":
         retry_dead(home, letter)

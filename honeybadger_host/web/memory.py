@@ -35,7 +35,6 @@ from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import PER_PAGE, Invalid, RequestFailed, Visit, action_in, go, made
 
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
-_BULK: Final = ("archive", "pin", "unpin")
 
 
 class Remembered(NamedTuple):
@@ -262,7 +261,7 @@ _WHY_NOT: Final = {
 
 def acted(visit: Visit, form: dict[str, str]) -> Response:
     """Archive, pin or unpin the chosen notes and entries, each with its own request."""
-    action = action_in(form, _BULK)
+    action = action_in(form, ("archive", "pin", "unpin"))
     chosen = [value for name, value in form.items() if name.startswith("chosen-")]
     if not chosen:
         raise Invalid("nothing was chosen: tick the notes and entries first")

@@ -18,7 +18,6 @@ from honeybadger_host.web.looking_back import difference_of, look_back, newest_s
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import Home, NotFound, Visit, checked_number, go, made
 
-_KINDS: Final = sorted(CHANGE_KINDS)
 _LOOK_SECONDS: Final = 1.0  # between two looks for changes
 
 
@@ -34,7 +33,7 @@ def timeline(visit: Visit) -> Response:
         "timeline.html",
         looked=looked,
         wanted=wanted,
-        kinds=_KINDS,
+        kinds=sorted(CHANGE_KINDS),
         is_newest=before is None,
         newest=newest_seq(visit.home.journal),
         address=href(*parts),

@@ -83,9 +83,8 @@ class Home:
 
     def has_group(self, group: str) -> bool:
         """Return whether a group exists: a request in another one would create it."""
-        if not NAME.fullmatch(group) or group == GLOBAL_GROUP:
-            return False
-        return any((self.path / folder / group).is_dir() for folder in ("groups", "data/ipc", "data/sessions"))
+        is_name = NAME.fullmatch(group) is not None and group != GLOBAL_GROUP
+        return is_name and any((self.path / one / group).is_dir() for one in ("groups", "data/ipc", "data/sessions"))
 
     def sessions(self, group: str) -> list[str]:
         """Return the sessions of a group with the newest turns, newest first."""
