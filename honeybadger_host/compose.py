@@ -262,6 +262,7 @@ def _memory_of(
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
         read_version=projections.read,
+        extent_of=projections.extent_of,
     )
     opened.callback(index.close)
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
@@ -274,6 +275,7 @@ def _memory_of(
             kept,
             edited_notes=EditedNotes(projections.in_use.reader),
             view=projections.view,
+            extent_of=projections.extent_of,
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
+from weakref import ref
 
 from honeybadger_host.documents.merge import as_written, merge, merge_json, units_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import NEVER_SEEN, signature_of
 from honeybadger_host.files.home import HISTORY, MEMORY, SUMMARY
 from honeybadger_host.files.safe_files import (
+    Changing,
     Signature,
     is_open_for_writing,
     path_in,
@@ -71,6 +73,27 @@ class Rules:
     as_file: Callable[[str, bytes], bytes]
 
 
+class Text(bytearray):
+    """The text of a document. Only appends change it; after anything else the document has another one."""
+
+
+class Extent(NamedTuple):
+    """A document at some moment: a weak reference to its text, and the size that the text had."""
+
+    text: ref[Text]
+    size: int
+
+    def goes_on(self, before: Extent | None) -> bool:
+        """Return whether only appends made the document what it is now."""
+        return before is not None and self.text is before.text
+
+    def read(self, start: int = 0) -> bytes:
+        """Return the bytes from there on. Raises Changing if the document has another text by now."""
+        if (text := self.text()) is None:
+            raise Changing
+        return bytes(text[start : self.size])
+
+
 @dataclass(slots=True)
 class Document:
     """A document in use.
@@ -88,7 +111,7 @@ class Document:
     """
 
     file: str
-    text: bytearray
+    text: Text
     seq: int
     is_there: bool
     left: Signature | None
@@ -118,7 +141,7 @@ class Document:
             if self.hash is not None:
                 self.hash.update(row.data)
         else:
-            self.text, self.hash = bytearray(text_after(bytes(self.text), row)), None
+            self.text, self.hash = Text(text_after(bytes(self.text), row)), None
         is_whole = row.kind in WHOLE_KINDS
         self.is_there = not (is_whole and row.kind.endswith(REMOVED))
         self.is_written = is_whole and self.is_there
@@ -317,13 +340,13 @@ class DocumentsInUse:
         path = self.path_of(file)
         rows = self._backlog.get(file, [])
         if seen is None:
-            document = Document(file, bytearray(), 0, is_there=False, left=None)
+            document = Document(file, Text(), 0, is_there=False, left=None)
             if rows:  # what came before it was removed is over
                 edits = self.reader.edits_of([file])
                 document.seq = max((edit.seq for edit in edits if edit.kind == "edit_removed"), default=0)
         else:
             text = self._text_of(seen, path)
-            document = Document(file, bytearray(text), seen.seq, is_there=True, left=seen.signature)
+            document = Document(file, Text(text), seen.seq, is_there=True, left=seen.signature)
             document.is_written = seen.packed is None
         has_rules = self.rules(file) is not None
         versions = [bytes(document.text)] if has_rules and document.is_there else []

@@ -54,6 +54,7 @@ class Projections:
         self.touch = in_use.touch
         self.current = self.saves.current
         self.view = self.saves.view
+        self.extent_of = self.saves.extent_of
         self.home = in_use.home
         self._unsynced = in_use.unsynced
         self.sync = self._unsynced.sync

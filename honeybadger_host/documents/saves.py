@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
+from weakref import ref
 
 from honeybadger_host.documents.in_use import (
     MAX_BYTES,
@@ -15,7 +16,9 @@ from honeybadger_host.documents.in_use import (
     BegunSave,
     Document,
     DocumentsInUse,
+    Extent,
     Found,
+    Text,
     is_json,
     merged_as,
 )
@@ -107,6 +110,16 @@ class Saves:
                 return bytes(document.text)
         found = self._compare(file, signature, "", data)
         return merged_as(file, found.newest, newest or b"", found.merged)
+
+    def extent_of(self, file: str, signature: Signature) -> Extent | None:
+        """Return the extent of a document whose file is its newest version; None: the file must be read."""
+        document = self._in_use.get(file)
+        if document is None:
+            return None
+        with self._in_use.lock:
+            if signature != document.left or document.rendered is not None:
+                return None
+            return Extent(ref(document.text), len(document.text))
 
     def damaged(self) -> list[str]:
         """Return files that were saved as something that is no JSON object; their last good version is served."""
@@ -260,7 +273,7 @@ class Saves:
             left, data = signature_of(path), read_whole(path)
             read = None if data is None or left is None else self.view(document.file, data, left)
             if fingerprint(read) == row.offset:
-                saved = replace(document, text=bytearray(read or b""), is_there=read is not None)
+                saved = replace(document, text=Text(read or b""), is_there=read is not None)
                 edit = self._edit(document, saved)._replace(overtaken_by=row.seq)
                 document.overtaken.append((edit, data or b""))
                 document.left, document.rendered = left, data or b""
@@ -332,7 +345,7 @@ class Saves:
         is_changed = found.data is not None and (document.is_there or found.data != document.on_disk)
         is_there = is_changed or bool(merged)
         is_same = merged == newest and is_there == document.is_there
-        taken = replace(document, text=bytearray(merged), is_there=is_there, left=found.signature, hash=None)
+        taken = replace(document, text=Text(merged), is_there=is_there, left=found.signature, hash=None)
         is_rendered = merged == (found.data or b"") and is_there == (found.data is not None)
         taken.rendered = None if is_rendered else found.data or b""
         taken.pending_seq = 0 if is_rendered else document.pending_seq or document.seq or 1
@@ -353,7 +366,7 @@ class Saves:
         unread = unread_notes(newest, merged, found.text) if is_text else []
         stayed = replace(document, seq=first)
         if unread:
-            stayed.text = bytearray(with_unread(newest, merged, unread))
+            stayed.text = Text(with_unread(newest, merged, unread))
         is_only_that = stayed.text == document.text
         taken.seq = first if is_only_that else first + 1
         last = self._edit(stayed, taken)._replace(unread=len(unread))

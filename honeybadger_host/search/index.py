@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import is_store
+from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import IN_ONE_QUERY, INDEX_FILE, IndexFile
@@ -81,6 +83,7 @@ class Index:
         max_memory_bytes: see `Corpora`.
         embedder: makes vectors of texts; None ranks by words alone and keeps existing vectors.
         read_version: returns the last good version of a broken file, see `Projections.read`; None: there is none.
+        extent_of: (file, its signature) -> the extent of the document, see `Projections.extent_of`.
     """
 
     def __init__(
@@ -91,12 +94,13 @@ class Index:
         max_memory_bytes: int,
         embedder: Embedder | None = None,
         read_version: Callable[[str], bytes | None] = lambda file: None,
+        extent_of: Callable[[str, Signature], Extent | None] = lambda file, signature: None,
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
         self._behind: set[str] = set()  # groups that may have files to read in the background, or were not compared yet
         self._db = IndexFile(path, self._start_over)  # its lock is taken after a group's, never before
-        self._writer = IndexWriter(home, self._db, read_version)
+        self._writer = IndexWriter(home, self._db, read_version, extent_of)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)

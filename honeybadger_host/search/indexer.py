@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import is_young, signature_of
 from honeybadger_host.files.safe_files import Signature
@@ -67,6 +68,7 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: key of a note, without the number that tells equal notes apart -> how often it occurs in these.
+        extent: of the document when its end was read; None: it is not known.
         last: digest -> number of the document, for the last note and the text below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
@@ -75,6 +77,7 @@ class Grown:
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
     seen: Counter[str] = field(default_factory=Counter)
+    extent: Extent | None = None
     last: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, int] | None = None
 
@@ -103,13 +106,14 @@ class Reader:
 
     Args:
         group: its number.
-        read_version: see `Index`.
+        read_version, extent_of: see `Index`.
     """
 
     home: Path
     db: IndexFile
     group: int
     read_version: Callable[[str], bytes | None]
+    extent_of: Callable[[str, Signature], Extent | None]
 
     def read(self, source: Source, known: Known | None, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
@@ -186,6 +190,7 @@ class Reader:
         changes.removed.extend(left.values())
         grown.left = None
         if source.kind == "note" and (end or grown.size) and pieces:
+            grown.extent = self.extent_of(source.file, signature)
             self._note_progress(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
 
@@ -200,6 +205,10 @@ class Reader:
             return False
         if grown.left is not None:
             return signature.inode == grown.signature.inode and signature.size >= grown.size
+        extent = self.extent_of(file, signature)
+        if extent is not None and extent.goes_on(grown.extent):
+            grown.signature = signature
+            return True
         digest, at = hashlib.sha256(), 0
         while at < grown.size:
             most_bytes = min(_MAX_PIECE_LENGTH, grown.size - at)
@@ -364,10 +373,12 @@ class IndexWriter:
         home: Path,
         db: IndexFile,
         read_version: Callable[[str], bytes | None],
+        extent_of: Callable[[str, Signature], Extent | None],
     ) -> None:
         self._home = home
         self._db = db
         self._read_version = read_version
+        self._extent_of = extent_of
         # Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know.
         self._grown: dict[str, Grown] = {}
 
@@ -411,7 +422,7 @@ class IndexWriter:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         grown = {file: self._grown.pop(file) for file in files if file in self._grown}
-        reader = Reader(self._home, self._db, group, self._read_version)
+        reader = Reader(self._home, self._db, group, self._read_version, self._extent_of)
         changes = Changes()
         left: list[str] = []
         size = 0

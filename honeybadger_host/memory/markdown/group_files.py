@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from honeybadger_agent.quoting import set_apart
+from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.home import MEMORY, SUMMARY
@@ -34,6 +35,7 @@ class GroupText:
         size: bytes of the file.
         unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
         edited: notes that a person changed, see `NoteBook`.
+        extent: of the document; None: it is not known.
     """
 
     file: str
@@ -41,6 +43,7 @@ class GroupText:
     size: int = field(default=0, compare=False)
     unread: Mapping[str, int] | None = None
     edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
+    extent: Extent | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def clean(self) -> str:
@@ -122,6 +125,7 @@ class GroupFiles:
         kept: keeps their texts.
         edited_notes: the authors of edited notes; None: all notes are their signers'.
         view: (file, its bytes, its signature) -> the bytes that readers get, see `Projections.view`.
+        extent_of: (file, its signature) -> the extent of the document, see `Projections.extent_of`.
     """
 
     def __init__(
@@ -131,10 +135,12 @@ class GroupFiles:
         *,
         edited_notes: EditedNotes | None = None,
         view: Callable[[str, bytes, Signature], bytes] = lambda file, data, signature: data,
+        extent_of: Callable[[str, Signature], Extent | None] = lambda file, signature: None,
     ) -> None:
         self._home = home
         self._edited_notes = edited_notes
         self._view = view
+        self._extent_of = extent_of
         self.kept = kept or KeptFiles(home)
 
     def memory(self, group: str) -> GroupText | None:
@@ -175,14 +181,24 @@ class GroupFiles:
                     return self._told_apart(GroupText(file, text, size, unread))
                 if size > MAX_FILE_BYTES:
                     raise FileProblem(file, f"has {size} bytes, the limit is {MAX_FILE_BYTES}: shorten it")
-                data = os.read(fd, size + 1)
-                if len(data) != size or Signature.of(os.fstat(fd)) != signature:
-                    raise Changing
-                made = text_of(file, self._view(file, data, signature))
+                if (extent := self._extent_of(file, signature)) is not None:
+                    made = self._of_document(file, extent, before)
+                else:
+                    data = os.read(fd, size + 1)
+                    if len(data) != size or Signature.of(os.fstat(fd)) != signature:
+                        raise Changing
+                    made = text_of(file, self._view(file, data, signature))
             except OSError as error:
                 raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         made = self._told_apart(made)
         return made if before is None or not file.endswith(f"/{MEMORY}") else made.after(before)
+
+    @staticmethod
+    def _of_document(file: str, extent: Extent, before: GroupText | None) -> GroupText:
+        """Return the text of a document. Raises FileProblem, Changing."""
+        if before is None or before.extent is None or not extent.goes_on(before.extent):
+            return replace(text_of(file, extent.read()), extent=extent)
+        return GroupText(file, before.text + extent.read(before.extent.size).decode(), extent.size, extent=extent)
 
     def _told_apart(self, text: GroupText) -> GroupText:
         """Return a text with the people who changed its notes."""

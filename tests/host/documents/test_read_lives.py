@@ -6,6 +6,7 @@ import time
 import pytest
 from hypothesis.stateful import initialize, invariant
 
+from honeybadger_host.documents import in_use
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.journal.edits import EditReader
 from honeybadger_host.memory.edited_notes import EditedNotes
@@ -18,12 +19,13 @@ from tests.host.search.indexed import done
 LIVES = 100 if os.environ.get("HB_CRASH_LONG") else 6
 
 
-def files_of(world: World) -> GroupFiles:
+def files_of(world: World, *, goes_on: bool) -> GroupFiles:
     return GroupFiles(
         world.home,
         KeptFiles(world.home, wall_ns=lambda: time.time_ns() + 1_000_000_000),
         edited_notes=EditedNotes(EditReader(world.journal.path)),
         view=lambda file, data, signature: world.projections.view(file, data, signature),
+        extent_of=lambda file, signature: world.projections.extent_of(file, signature) if goes_on else None,
     )
 
 
@@ -45,12 +47,16 @@ def indexed(world: World, index: Index) -> list[tuple[str, str]]:
 class ReadLives(Lives):
     @initialize()
     def open_readers(self) -> None:
-        self.files = files_of(self.world)
-        self.index = Index(self.world.home, None, max_memory_bytes=0)
+        self.files = files_of(self.world, goes_on=True)
+        self.index = self.open_index()
+
+    def open_index(self) -> Index:
+        world = self.world
+        return Index(world.home, None, max_memory_bytes=0, extent_of=lambda *file: world.projections.extent_of(*file))
 
     @invariant()
     def it_reads_as_if_whole(self) -> None:
-        assert shown(self.files.read(MEMORY)) == shown(files_of(self.world).read(MEMORY))
+        assert shown(self.files.read(MEMORY)) == shown(files_of(self.world, goes_on=False).read(MEMORY))
 
     @invariant()
     def it_is_indexed_as_if_whole(self) -> None:
@@ -69,3 +75,10 @@ class ReadLives(Lives):
 @pytest.mark.timeout(3600)
 def test_random_lives_are_read_as_if_whole() -> None:
     live(ReadLives, LIVES)
+
+
+def test_lives_notice_a_reader_that_goes_on_after_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_use.Extent, "goes_on", lambda extent, before: before is not None)
+
+    with pytest.raises(AssertionError):
+        live(ReadLives, 50, is_broken=True)
