@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -78,12 +78,6 @@ class DeadLetter:
     def text(self) -> str | None:
         """Its bytes as text; bytes that are no UTF-8 are escaped."""
         return None if self.data is None else self.data.decode("utf-8", "backslashreplace")
-
-
-class _Letter(NamedTuple):
-    changed_ns: int
-    stem: str
-    bytes: int
 
 
 class DeadLetters:
@@ -162,21 +156,21 @@ class DeadLetters:
     def _make_room(self) -> int:
         """Remove letters if they are above the limit; return the bytes of those that are left."""
         letters = {folder: _letters_in(folder) for folder in self._dead.glob("*/*")}
-        sizes = {folder: sum(letter.bytes for letter in found) for folder, found in letters.items()}
+        sizes = {folder: sum(size for _, _, size in found) for folder, found in letters.items()}
         total = sum(sizes.values())
         if total <= self._max_bytes:
             return total  # an operator dropped some
         dropped: Counter[Path] = Counter()
         while total > self._max_bytes * _KEPT and any(letters.values()):
             largest = max((folder for folder, found in letters.items() if found), key=sizes.__getitem__)
-            oldest = letters[largest].pop()
+            _, stem, size = letters[largest].pop()
             try:
-                (largest / f"{oldest.stem}.json").unlink(missing_ok=True)
-                (largest / f"{oldest.stem}{_REASON}").unlink(missing_ok=True)
+                (largest / f"{stem}.json").unlink(missing_ok=True)
+                (largest / f"{stem}{_REASON}").unlink(missing_ok=True)
             except OSError:
                 continue
-            sizes[largest] -= oldest.bytes
-            total -= oldest.bytes
+            sizes[largest] -= size
+            total -= size
             dropped[largest] += 1
         for folder, count in dropped.items():
             group, sender = folder.parent.name, folder.name
@@ -186,17 +180,16 @@ class DeadLetters:
         return total
 
 
-def _letters_in(folder: Path) -> list[_Letter]:
-    """Return the letters of a sender, newest first."""
-    found: dict[str, _Letter] = {}
+def _letters_in(folder: Path) -> list[tuple[int, str, int]]:
+    """Return the letters of a sender, newest first: when each was written, its stem and its bytes on the disk."""
+    found: dict[str, tuple[int, str, int]] = {}
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 stem = entry.name.removesuffix(_REASON).removesuffix(".json")
-                before = found.get(stem, _Letter(status.st_mtime_ns, stem, 0))
-                oldest = min(before.changed_ns, status.st_mtime_ns)
-                found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status))
+                written_ns, _, size = found.get(stem, (status.st_mtime_ns, stem, 0))
+                found[stem] = min(written_ns, status.st_mtime_ns), stem, size + _on_disk(status)
     return sorted(found.values(), reverse=True)
 
 
