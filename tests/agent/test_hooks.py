@@ -222,6 +222,7 @@ def test_two_hooks_at_once_keep_each_turn_once(room: RawSender, transcript: Tran
     for number in range(40):
         transcript.user(f"Question {number}")
         transcript.assistant(f"Answer {number}")
+    patient_copy()  # it is made by one alone
     at_once(*[lambda: run_hook(room.home, event(transcript, "SessionEnd"))] * 4)
     await_requests(room.home, room.group)
     assert contents_of(room.home, room.group) == transcript.said
