@@ -105,7 +105,7 @@ _TOOL: Final = (
     _choice("tool", ", ".join(_TOOLS), *_TOOLS, metavar="TOOL"),
     _flag("--dry-run", "say what would be changed"),
 )
-# Title in `--help` -> command -> its help and its arguments.
+# Title in `--help` -> command -> its help and its arguments. Commands without a title are not listed.
 _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = {
     "remember": {
         "remember": (
@@ -244,6 +244,12 @@ _SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = 
         ),
         "relay": ("Carry a folder's requests to a home on other machines.", ()),
     },
+    "": {
+        "forget": (
+            "Does nothing: it was the name of `delete`.",
+            (_argument("entry", "ENTRY", "its id", nargs="?"), _ID, _JSON),
+        ),
+    },
 }
 
 
@@ -280,6 +286,7 @@ def parser() -> argparse.ArgumentParser:
 def _listed() -> Iterator[str]:
     """Yield the lines of the list of commands, in groups."""
     for title, section in _SECTIONS.items():
-        yield f"\n{title}:\n"
-        for name, (description, _) in section.items():
-            yield f"  {name:9}  {description}\n"
+        if title:
+            yield f"\n{title}:\n"
+            for name, (description, _) in section.items():
+                yield f"  {name:9}  {description}\n"

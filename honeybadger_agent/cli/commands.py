@@ -78,6 +78,13 @@ def _save(options: Mapping[str, Any]) -> None:
         complain(f"nearly the same is there, and stays: {similar_told(one)}")
 
 
+def _forget(options: Mapping[str, Any]) -> None:
+    raise UsageError(
+        "nothing was done: `honeybadger-agent delete ENTRY` removes an entry, and the journal keeps it; what is to go "
+        "for good, the operator removes with `honeybadger-host forget`"
+    )
+
+
 def _delete(options: Mapping[str, Any]) -> None:
     asked = made(DeleteMemory, options["entry"])
     reply = _replied(options, asked.type_name, asked)
@@ -284,6 +291,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "remember": _remember,
     "save": _save,
     "delete": _delete,
+    "forget": _forget,
     "context": _context,
     "recall": _recall,
     "history": _history,

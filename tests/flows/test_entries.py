@@ -125,6 +125,12 @@ def test_a_shell_saves_deletes_and_the_operator_restores(make_host: HostFactory)
     id_ = saved.stdout.split()[1]
     again = run_agent("save", "tea,  no sugar", "--category", "drinks", home=host.home)
     assert again.stdout == f"known already, said 2 times: {id_} in memory/drinks/{id_}.json\n"
+    for arguments in ((id_,), (id_, "--json", "--id", "r1"), ()):
+        done = run_agent("forget", *arguments, home=host.home)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "nothing was done" in done.stderr
+        assert "`honeybadger-agent delete ENTRY`" in done.stderr
+        assert "`honeybadger-host forget`" in done.stderr
     deleted = run_agent("delete", id_, home=host.home).stdout
     assert deleted.startswith(f"deleted: memory/drinks/{id_}.json; the journal keeps it")
     assert deleted.endswith("`honeybadger-host undo 3`\n")
