@@ -76,7 +76,8 @@ async def forget(
     payload = asked.payload
     given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
     if len(given) != 1:
-        raise Refusal("invalid", "payload must have one of id, text, sender and session", field="payload")
+        why = "give one of payload.id, payload.text, payload.sender and payload.session"
+        raise Refusal("invalid", why, field="payload")
     if payload.text is not None and len(folded(payload.text)) < 3:  # a shorter text is in too many words
         why = "payload.text must have 3 characters: it is forgotten wherever it stands, also in words"
         raise Refusal("invalid", why, field="payload.text")

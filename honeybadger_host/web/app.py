@@ -18,17 +18,7 @@ from starlette.types import ASGIApp
 from honeybadger_agent.mailbox import BadName
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.log import log
-from honeybadger_host.web import (
-    context,
-    entries,
-    health,
-    memory,
-    needs,
-    review,
-    talk,
-    tasks,
-    timeline,
-)
+from honeybadger_host.web import context, entries, health, memory, needs, review, talk, tasks, timeline
 from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 from honeybadger_host.web.visits import Home, HostDown, NoAnswer, RequestFailed, Visit, posted, shown

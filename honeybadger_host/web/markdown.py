@@ -11,8 +11,10 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from honeybadger_agent.wording import count_of
 from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 
+_MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 # A link, an image and HTML are shown as they are typed.
 _AS_TYPED: Final = ("link", "image", "html_block", "html_inline", "entity", "reference", "autolink")
 
@@ -26,6 +28,24 @@ def numbered(html: str) -> Markup:
     if not HARMLESS.fullmatch(html):
         html = HIDDEN.sub(lambda hidden: f'<span class="hidden-character">U+{ord(hidden[0]):04X}</span>', html)
     return Markup(html)  # noqa: S704  all is escaped
+
+
+def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
+    """Return text as HTML; characters that hide or reorder others are shown as numbers."""
+    whole = str(text)
+    shown = numbered(escape(whole[:most]))
+    if len(whole) > most:
+        shown += Markup(' <span class="muted">… and {} more</span>').format(count_of(len(whole) - most, "character"))
+    return shown
+
+
+def shown_markdown(text: str) -> Markup:
+    """Return Markdown as HTML; a long text is cut and says how much is missing."""
+    shown = markdown(text[:_MAX_TEXT_CHARACTERS])
+    left = len(text) - _MAX_TEXT_CHARACTERS
+    return (
+        shown if left <= 0 else shown + Markup('<p class="muted">… and {} more</p>').format(count_of(left, "character"))
+    )
 
 
 def markdown(text: str) -> Markup:

@@ -18,9 +18,8 @@ from honeybadger_host.handlers.entries.listing import MAX_BEGINNING
 from honeybadger_host.journal.reader import why_never_undone
 from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
-from honeybadger_host.web.markdown import markdown, numbered
+from honeybadger_host.web.markdown import shown_markdown, visible
 
-_MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
 MAX_OF_A_KIND: Final = 5  # things of one kind on a page that lists several kinds
 # Lines of both texts; the difference of longer ones is not shown: hostile texts of 20,000 lines each take 3 s.
 _MAX_COMPARED_LINES: Final = 4000
@@ -66,27 +65,9 @@ def problem(
     return page("problem.html", shown or Shown(), code=status, headers=headers, **values)
 
 
-def visible(text: object, most: int = _MAX_TEXT_CHARACTERS) -> Markup:
-    """Return text as HTML; characters that hide or reorder others are shown as numbers."""
-    whole = str(text)
-    shown = numbered(escape(whole[:most]))
-    if len(whole) > most:
-        shown += Markup(' <span class="muted">… and {} more</span>').format(count_of(len(whole) - most, "character"))
-    return shown
-
-
 def first_words(text: str) -> str:
     """Return the beginning of a text on one line; a note without its dash."""
     return shortened(" ".join(text.removeprefix("- ")[:400].split()), MAX_BEGINNING)
-
-
-def shown_markdown(text: str) -> Markup:
-    """Return Markdown as HTML; a long text is cut and says how much is missing."""
-    shown = markdown(text[:_MAX_TEXT_CHARACTERS])
-    left = len(text) - _MAX_TEXT_CHARACTERS
-    return (
-        shown if left <= 0 else shown + Markup('<p class="muted">… and {} more</p>').format(count_of(left, "character"))
-    )
 
 
 def when(at: str | int | None) -> Markup:

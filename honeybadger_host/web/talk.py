@@ -26,7 +26,8 @@ from honeybadger_agent.wire import (
     parse_request,
 )
 from honeybadger_host.files.safe_files import names_in
-from honeybadger_host.web.rendering import href, shown_markdown
+from honeybadger_host.web.markdown import shown_markdown
+from honeybadger_host.web.rendering import href
 from honeybadger_host.web.timeline import event, stream
 from honeybadger_host.web.visits import PER_PAGE, Visit, checked_number, go, made
 
