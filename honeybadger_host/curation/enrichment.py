@@ -112,7 +112,24 @@ def _propose(
     if answer is None or found is None:
         return None
     entry, digest = found
-    operations = _operations(entry, read_answer(answer.text, _Answer))
+    facts = dict[str, None]()
+    for refs in read_answer(answer.text, _Answer).sentences:
+        for pick in picked(refs, {("", 1): _as_turn(entry)}):
+            if len(pick.sentences) < len(sentences_of(entry.content)):
+                facts[f"{CUT} ".join(pick.runs())] = None
+    operations = [
+        Operation(
+            n=1,
+            op="add",
+            sources=(entry.id,),
+            result=text,
+            category=entry.category,
+            tags=entry.tags,
+            metadata={PART_OF: entry.id},
+            why=f"a fact of {entry.id}, in its words",
+        )
+        for text in facts
+    ]
     known = Known(
         texts={entry.id: entry.content},
         is_person=uses.is_person,
@@ -126,25 +143,3 @@ def _as_turn(entry: Entry) -> Turn:
     """Return an entry as a turn, so that its sentences have numbers."""
     at = entry.created or BEGINNING
     return Turn(1, at, "user", entry.by or "a person", entry.by or "", entry.content, 0)
-
-
-def _operations(entry: Entry, said: _Answer) -> list[Operation]:
-    """Return an `add` for each fact that an answer names."""
-    found = dict[str, None]()
-    for refs in said.sentences:
-        for pick in picked(refs, {("", 1): _as_turn(entry)}):
-            if len(pick.sentences) < len(sentences_of(entry.content)):
-                found[f"{CUT} ".join(pick.runs())] = None
-    return [
-        Operation(
-            n=1,
-            op="add",
-            sources=(entry.id,),
-            result=text,
-            category=entry.category,
-            tags=entry.tags,
-            metadata={PART_OF: entry.id},
-            why=f"a fact of {entry.id}, in its words",
-        )
-        for text in found
-    ]

@@ -146,8 +146,6 @@ class Corpora:
             while blocks.pack():
                 pass
             corpus = Corpus(blocks)
-            if self._vectors is not None:
-                corpus.vectors = self._vectors.empty()
             for block in blocks.read():
                 corpus.load(block)
             corpus.remove(blocks.gone())

@@ -14,8 +14,7 @@ from honeybadger_host.search.index_db import FOUND, IndexFile
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
-    from honeybadger_host.search.embeddings import Embedder, Floats, Vectors
-
+    from honeybadger_host.search.embeddings import Embedder, Floats
 
 _AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 
@@ -92,17 +91,16 @@ class IndexVectors:
         self._note(None)
         return vector
 
-    def empty(self) -> Vectors:
-        from honeybadger_host.search.embeddings import Vectors  # with numpy
-
-        return Vectors(self._embedder.dimensions, self._embedder.unrelated)
-
     def load(self, groups: Iterable[int], corpus: Corpus) -> None:
         """Load the stored vectors of these groups' documents into a corpus. Raises WorldFailed.
 
         Args:
             groups: their numbers.
         """
+        from honeybadger_host.search.embeddings import Vectors  # with numpy
+
+        corpus.vectors = Vectors(self._embedder.dimensions, self._embedder.unrelated)
+        corpus.vectors.resize(corpus.size)
         query = "SELECT doc, data FROM vectors WHERE doc > ? AND doc <= ? AND model = ? ORDER BY doc LIMIT 1000"
         for group in groups:
             least, most = self._db.span(group)
