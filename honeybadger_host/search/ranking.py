@@ -237,10 +237,7 @@ class Ranking:
             turns, counts = asked.rows[is_turn], asked.counts[is_turn]
             where, said = _said_around(laid.layout, places[is_turn], counts, near)
             norm = _norm(laid.layout.words[where], laid.average)
-            norm += said
-            said /= norm
-            said *= np.float32(asked.idf * (K1 + 1))
-            around[where] += said
+            around[where] += said / (said + norm) * np.float32(asked.idf * (K1 + 1))
             in_session = np.bincount(session_of[turns], counts, len(session_lengths)).astype(np.float32)
             idf = idf_of(living, int(np.count_nonzero(in_session)))
             session += in_session / (in_session + session_norm) * np.float32(idf * (K1 + 1))

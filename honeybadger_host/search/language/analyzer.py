@@ -181,9 +181,7 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
     if category:
         terms += _label_terms(category.replace("/", " ").replace("-", " "))
     for name in names:
-        named = _label_terms(name.replace("/", " "))
-        terms += named
-        terms += named
+        terms += 2 * _label_terms(name.replace("/", " "))
     return terms
 
 

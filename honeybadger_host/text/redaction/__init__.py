@@ -28,8 +28,6 @@ from honeybadger_host.text.redaction.rules import (
     private_keys,
 )
 
-__all__ = ["Found", "find_secrets", "redact", "redact_below", "redact_bytes", "redact_line"]
-
 _SHAPES: Final = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anchors)
 _WORDS: Final = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
 _MARK: Final = re.compile(r"\[REDACTED:[a-z-]+\]")
