@@ -147,9 +147,7 @@ class Ranking:
         mask = _mask(self._corpus, filters)
         finds_turns = bool((mask & (self._kinds == TURN)).any())
         scores = self._scores_with_talk if finds_turns else dict.fromkeys(_TEXT, self._own)
-        text: Floats = scores["terms"] * np.float32(WEIGHTS["terms"])
-        text += scores["around"] * np.float32(WEIGHTS["around"])
-        text += scores["session"] * np.float32(WEIGHTS["session"])
+        text: Floats = np.sum([scores[signal] * np.float32(WEIGHTS[signal]) for signal in _TEXT], axis=0)
         text *= mask
         scale = float(text.max(initial=0.0))
         vector: Floats = np.zeros(len(text), np.float32)
