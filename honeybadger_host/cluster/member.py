@@ -20,6 +20,7 @@ from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.cluster.files import ended_streams, look_for, place_files, remove_derived, take_out
 from honeybadger_host.cluster.forwarding import Answering, Forwarding
+from honeybadger_host.cluster.joining import load_snapshot
 from honeybadger_host.cluster.lease import Renewing, Watched, put_lease
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Committing, Log, Purged, read_place
 from honeybadger_host.cluster.machines import SETTLE_SECONDS, State, answer_for, is_turn, missing, present
@@ -33,7 +34,7 @@ from honeybadger_host.cluster.records import (
     write_position,
 )
 from honeybadger_host.cluster.servers import FETCH_SECONDS, PAUSE_SECONDS, Servers, Unreachable
-from honeybadger_host.cluster.snapshots import is_snapshot_current, load_snapshot, publish_snapshot
+from honeybadger_host.cluster.snapshots import is_snapshot_current, publish_snapshot
 from honeybadger_host.configuration import watchdog_seconds
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home

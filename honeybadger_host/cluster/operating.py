@@ -18,6 +18,7 @@ import nkeys
 from honeybadger_agent.mailbox import checked_name
 from honeybadger_agent.relay import REPLY_PREFIX, credentials_of
 from honeybadger_host.cluster.files import place_files
+from honeybadger_host.cluster.joining import load_snapshot
 from honeybadger_host.cluster.lease import LEASE_SECONDS, OWNERS, OWNERS_SUBJECT, holder
 from honeybadger_host.cluster.log import Log, Names, Purged, logs_of, make_log, newest_epoch, read_place, snapshots_of
 from honeybadger_host.cluster.machines import (
@@ -46,7 +47,7 @@ from honeybadger_host.cluster.records import (
     write_position,
 )
 from honeybadger_host.cluster.servers import Servers, Unreachable
-from honeybadger_host.cluster.snapshots import load_snapshot, publish_snapshot
+from honeybadger_host.cluster.snapshots import publish_snapshot
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotRunning
 from honeybadger_host.files.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.files.safe_files import make_folders, replace

@@ -1,4 +1,4 @@
 """Turns of an agent: asked for, run, stopped, and shown while they run.
 
-Reading order: `chat_turn`, `output`.
+Reading order: `chat_turn`, `clean_model`, `output`.
 """

@@ -36,7 +36,8 @@ from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import check_names, speaker_of
-from honeybadger_host.handlers.turns.output import CleanModel, Shown, tool_run
+from honeybadger_host.handlers.turns.clean_model import CleanModel
+from honeybadger_host.handlers.turns.output import Shown, tool_run
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
 from honeybadger_host.memory.turn_log import dump_turn
