@@ -32,7 +32,6 @@ class Stored(NamedTuple):
     name: str
     proposal: Proposal | None
     problem: str
-    changed_at: float
 
 
 def proposal_file(group: str, proposal_id: str) -> str:
@@ -60,7 +59,7 @@ def stored(home: Path, group: str, prefix: str = "") -> list[Stored]:
     Args:
         prefix: of their names.
     """
-    return [_read(home, group, *each) for each in _listed(home, group, prefix)]
+    return [read_stored(home, group, name) for name, _ in _listed(home, group, prefix)]
 
 
 def readable(home: Path, group: str, prefix: str = "") -> list[Proposal]:
@@ -68,20 +67,19 @@ def readable(home: Path, group: str, prefix: str = "") -> list[Proposal]:
     return [each.proposal for each in stored(home, group, prefix) if each.proposal is not None]
 
 
-def waiting(home: Path, group: str) -> list[Stored]:
-    """Return the waiting or unreadable proposals of a group, last changed first; a file is read when it changes.
+def waiting(home: Path, group: str) -> list[tuple[str, float]]:
+    """Return name and time of change of the waiting or unreadable proposals of a group, last changed first.
 
-    Raises as `stored`.
+    A file is read when it changes. Raises as `stored`.
     """
-    found = [_if_waiting(home, group, *each) for each in _listed(home, group)]
-    return sorted((one for one in found if one is not None), key=lambda one: -one.changed_at)
+    found = [each for each in _listed(home, group) if _waits(home, group, *each)]
+    return sorted(found, key=lambda each: -each[1])
 
 
 @lru_cache(10_000)
-def _if_waiting(home: Path, group: str, name: str, changed_at: float) -> Stored | None:
-    one = _read(home, group, name, changed_at)
-    waits = one.proposal is None or any(each.state in UNDECIDED for each in one.proposal.operations)
-    return one if waits else None
+def _waits(home: Path, group: str, name: str, changed_at: float) -> bool:
+    proposal = read_stored(home, group, name).proposal
+    return proposal is None or any(each.state in UNDECIDED for each in proposal.operations)
 
 
 def _listed(home: Path, group: str, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -98,12 +96,13 @@ def _listed(home: Path, group: str, prefix: str = "") -> Iterator[tuple[str, flo
             yield file.removesuffix(".json"), signature.mtime_ns / 1e9
 
 
-def _read(home: Path, group: str, name: str, changed_at: float) -> Stored:
+def read_stored(home: Path, group: str, name: str) -> Stored:
+    """Return the proposal of this group and name."""
     try:
         proposal = proposal_in(read_whole(home / proposal_file(group, name)) or b"", group, name)
     except (WorldFailed, ValueError) as error:
-        return Stored(printable(name), None, printable(str(error)), changed_at)
-    return Stored(name, proposal, "", changed_at)
+        return Stored(printable(name), None, printable(str(error)))
+    return Stored(name, proposal, "")
 
 
 def unsettled(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:

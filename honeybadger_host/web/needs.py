@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from honeybadger_agent.wire import UNDECIDED, ListGroups, ListTasks
 from honeybadger_agent.wording import count_of
-from honeybadger_host.curation.proposal_files import waiting
+from honeybadger_host.curation.proposal_files import read_stored, waiting
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import groups_in
 from honeybadger_host.journal.edits import unread_of
@@ -91,15 +91,17 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
     """Yield the last changed proposals of each group that wait for a decision."""
     for group in groups:
         found = waiting(home.path, group)
-        for one in found[:MAX_OF_A_KIND]:
-            address, at = href("g", group, "review", one.name), round(one.changed_at * 1000)
+        for name, changed_at in found[:MAX_OF_A_KIND]:
+            one = read_stored(home.path, group, name)
+            address, at = href("g", group, "review", one.name), round(changed_at * 1000)
             if one.proposal is None:
                 yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
                 continue
-            first, *more = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
-            text = gist_of_operation(first) + (f" and {len(more)} more" if more else "")
-            kind = "write asked for" if one.proposal.kind == "write" else "proposal"
-            yield Need(kind, text, group, address, "Decide", at)
+            undecided = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
+            for first in undecided[:1]:  # none, if it was decided just now
+                text = gist_of_operation(first) + (f" and {len(undecided) - 1} more" if undecided[1:] else "")
+                kind = "write asked for" if one.proposal.kind == "write" else "proposal"
+                yield Need(kind, text, group, address, "Decide", at)
         if len(found) > MAX_OF_A_KIND:
             left, address = len(found) - MAX_OF_A_KIND, href("g", group, "review")
             yield Need("proposal", f"{left} more", group, address, "Look at all")

@@ -43,7 +43,7 @@ def list_proposals(deps: Dependencies, asked: Asked[ListProposals], now: datetim
         proposal = _parsed(data, asked.group, payload.proposal)
         return {"proposals": [_shown(home, deps.entry_files, proposal)], "left_out": 0}
     rows: list[dict[str, Any]] = []
-    for name, known, problem, _ in stored(home, asked.group):
+    for name, known, problem in stored(home, asked.group):
         row = _unreadable(asked.group, name, problem) if known is None else _row(known)
         if payload.every or row["waiting"] or row["refused"] or problem:
             rows.append(row)
