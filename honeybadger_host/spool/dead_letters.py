@@ -29,7 +29,7 @@ from honeybadger_host.files.safe_files import (
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
-from honeybadger_host.text.redaction import redact_bytes
+from honeybadger_host.text.redaction.any_bytes import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed

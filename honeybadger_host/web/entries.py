@@ -13,7 +13,8 @@ from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.journal.reader import LogFilter
 from honeybadger_host.search.notes import notes_of
-from honeybadger_host.web.looking_back import Looked, blamed_in, difference_of, look_back, note_history, note_now
+from honeybadger_host.web.differences import difference_of
+from honeybadger_host.web.looking_back import Looked, blamed_in, look_back, note_history, note_now
 from honeybadger_host.web.rendering import compared, href
 from honeybadger_host.web.visits import Conflict, Invalid, NotFound, RequestFailed, Visit, action_in, go, made
 
