@@ -175,6 +175,8 @@ def load_agent(home: Path, agent_id: str) -> Agent:
     except OSError as error:
         raise ValueError(error.strerror or "cannot be read") from None
     value = read_json(data)
+    for name in value.keys() - AgentFile.model_fields.keys():
+        raise ValueError(f"{name!r} is unknown; {nearest(name, AgentFile.model_fields)}")
     said = checked(AgentFile, value)
     if said.id is not None and said.id != agent_id:
         raise ValueError(f"id is {said.id!r}, the file's name says {agent_id!r}: make them the same")

@@ -157,6 +157,7 @@ def _import(
         "turns": done.added["turns"],
         "entries": done.added["entries"],
         "known": done.known,
+        "neutralised": dict(done.neutralised),
         "skipped": [f"{one.where}: {one.why}" for one in done.skipped],
         "dry_run": dry_run,
     }

@@ -68,6 +68,7 @@ class Imported:
 
     added: Counter[str] = field(default_factory=Counter)
     known: int = 0
+    neutralised: Counter[str] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -269,6 +270,7 @@ class Import:
         result = reply.result or {}
         self.done.added[sent.kind] += result["added"]
         self.done.known += result["known"]
+        self.done.neutralised.update(result.get("neutralised", {}))
         self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -21,6 +21,7 @@ _MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
 _BLOCK: Final = re.compile(r"[>|][-+0-9]*")  # the value is in the lines that follow
 _LISTED: Final = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]+)(?:,|\s*\Z)""")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _CREATED: Final = ("created", "created_at", "date")
 _UPDATED: Final = ("updated", "updated_at", "modified", "last_updated")
 _TAKEN: Final = frozenset(("title", "name", "tags", "aliases", "alias", *_CREATED, *_UPDATED))
@@ -58,6 +59,8 @@ def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
         yield Skipped(file.name, "it has no text")
         return
     title = _one(members, "title") or _one(members, "name") or file.stem
+    day = _day_of(file.stem) or file.modified  # a copy of a daily note is of its day, too
+    created = _time(members, _CREATED) or day
     parts = _parts(body.strip("\n"))
     for number, part in enumerate(parts, 1):
         yield Fact(
@@ -69,8 +72,8 @@ def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
             aliases=(*_many(members, "aliases"), *_many(members, "alias")),
             tags=tuple(tag.lstrip("#") for tag in _many(members, "tags")),
             metadata={name: value for name, value in members.items() if name.lower() not in _TAKEN and value},
-            created=_time(members, _CREATED) or file.modified,
-            updated=_time(members, _UPDATED) or file.modified,
+            created=created,
+            updated=_time(members, _UPDATED) or day,
         )
 
 
@@ -121,6 +124,15 @@ def _many(members: Mapping[str, Value], name: str) -> list[str]:
 def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | None:
     found = (time_in(_one(members, name)) for name in names)
     return next((at for at in found if at is not None), None)
+
+
+def _day_of(stem: str) -> datetime | None:
+    """Return the day in the name of a daily note, or None if there is none."""
+    try:
+        day = date.fromisoformat(stem[:10]) if _DAY.match(stem) else None
+    except ValueError:
+        return None
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def _parts(text: str) -> list[str]:

@@ -108,7 +108,7 @@ def test_a_broken_agent_file_changes_nothing(home: Path, host: HostProcess, stra
     def problem() -> str:
         return str(status_of(host.home)["agents"]["refused"].get("config/agents/keeper.json", ""))
 
-    wait_for(lambda: "display_nam is unknown" in problem())
+    wait_for(lambda: "did you mean display_name?" in problem())
     assert "Bee Keeper" in context_of(home, "keeper")["system"]
     assert "You are Good" in context_of(home, "good")["system"]
     agent(home, "keeper", display_name="Wasp Keeper")
@@ -170,9 +170,9 @@ def test_the_operator_sees_agents_turns_and_their_faults(home: Path, host: HostP
     wait_for(lambda: "config/agents/keeper.json" in status_of(host.home)["agents"]["refused"])
     shown = run_cli("status", home=home)
     assert "agents    2; 0 answers being written, 0 waiting" in shown.stdout
-    assert "agent file is not used: config/agents/keeper.json: display_nam is unknown" in shown.stdout
+    assert "agent file is not used: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
     examined = cli_text("doctor", home=home, code=1)
-    assert "agents: config/agents/keeper.json: display_nam is unknown" in examined
+    assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined
     assert "problem   model: agent oracle: there is no model 'opnai:gpt': models are " in examined
     context = run_cli("context", "main", "--agent", "oracle", home=home)
     assert "## Your Identity\nYou are Oracle (agent `oracle`). Knows it.\n" in context.stdout
