@@ -124,11 +124,18 @@ def render_note(content: str, section: str, agent: str, at: datetime) -> Rendere
     body, heading = neutralise(content), _heading(section)
     if is_blank(body.text) or is_blank(heading.text):
         raise ValueError("blank")
-    lines, changed = _item_lines(body.text.strip("\n"))
-    changed += Counter(body.changed) + Counter(heading.changed)
-    minute = at.astimezone(UTC).isoformat(" ", "minutes")[:16]  # unlike strftime, always four digits of the year
-    text = f"\n## {heading.text} ({agent}, {minute})\n- " + "\n  ".join(lines) + "\n"
-    return RenderedNote(text.encode(), heading.text, dict(changed))
+    lines, escaped = _item_lines(body.text.strip("\n"))
+    changed: dict[str, int] = {}
+    if body.changed or heading.changed or escaped:
+        changed = dict(Counter(body.changed) + Counter(heading.changed) + Counter(escaped))
+    text = f"\n## {heading.text} ({agent}, {_minute(at)})\n- " + "\n  ".join(lines) + "\n"
+    return RenderedNote(text.encode(), heading.text, changed)
+
+
+@lru_cache(maxsize=64)
+def _minute(at: datetime) -> str:
+    """Cached: all notes of a batch have the same time."""
+    return at.astimezone(UTC).isoformat(" ", "minutes")[:16]  # unlike strftime, always four digits of the year
 
 
 @lru_cache(maxsize=1024)
@@ -172,8 +179,10 @@ def ascii_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
 
 
-def _item_lines(text: str) -> tuple[list[str], Counter[str]]:
+def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
     """Return the lines of a list item, all inside it, and the changes made."""
+    if "\n" not in text and "#" not in text and "<!--" not in text:
+        return [text], {}
     lines = _split(text)
     changed: Counter[str] = Counter()
     if len(lines) > 1:
