@@ -52,7 +52,7 @@ class Exchange:
     def publish(self, data: bytes) -> None:
         """Put the request into its box. Raises `NoMailbox`."""
         try:
-            self.mailbox.publish(self.request_id, data, self.box)
+            self.mailbox.publish(self.request_id, data, self.box, is_durable=not self.is_query)
         except OSError as error:
             raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
 

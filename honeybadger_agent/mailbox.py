@@ -139,7 +139,7 @@ class Mailbox:
         """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
 
         Args:
-            is_durable: False: it is not synced, because it is published again after a power cut.
+            is_durable: False: it is not synced, because it may be lost in a power cut: a query, or what is sent again.
         Raises:
             BadName: the id cannot name a request.
             OSError: nothing was published; the temporary file is gone.

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.exchange import StreamTail
+from honeybadger_agent.exchange import Exchange, StreamTail
 from honeybadger_agent.mailbox import FOLDERS, BadName, Mailbox, new_id
 from honeybadger_agent.wire import StreamLine
 
@@ -21,6 +21,17 @@ BAD_IDS = ["", ".", "..", ".x", "-x", "_x", "a/b", "../x", "/x", "a b", "a\n", "
 
 def names_in(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("is_query", [False, True])
+def test_what_is_sent_is_synced_unless_it_is_a_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_query: bool
+) -> None:
+    mailbox, synced = Mailbox(tmp_path), list[int]()
+    mailbox.create()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    Exchange(mailbox, "r1", 1.0, is_query=is_query).publish(b"{}")
+    assert len(synced) == (not is_query)
 
 
 def test_ids_are_unique_and_rise_in_each_thread() -> None:
