@@ -254,6 +254,8 @@ def forget(
 
     The group `global` is what every group reads. It cannot be undone. Exit code 1 when something of it is left.
     """
+    if len([value for value in (id_, text, sender, session) if value is not None]) != 1:
+        raise typer.BadParameter("give one of --id, --text, --sender and --session")
     is_shared = group == GLOBAL_GROUP
     wanted = {"id": id_, "text": text, "sender": sender, "session": session, "shared": is_shared, "dry_run": dry_run}
     result = asked_of(home, inbox_group(home) if is_shared else group, "forget", wanted)

@@ -445,9 +445,8 @@ def test_derived_texts_go_if_their_proposal_is_unreadable(home: Path, make_host:
 def test_a_missing_target_is_not_found(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     looking(make_host(AT_ONCE))
     stranger.do("n1", content="the harvester ordered walnut planks")
-    assert "give one of --id, text, sender and --session" in cli_error(
-        "forget", "main", "--id=a", "--session=b", home=home, code=2
-    )
+    for options in ((), ("--id=a", "--session=b")):
+        assert "one of --id, --text, --sender and --session" in cli_error("forget", "main", *options, home=home, code=2)
     for option, what in (("--id", "entry, task or change"), ("--sender", "sender"), ("--session", "session")):
         assert f"main has no {what} 'nobody'" in cli_error("forget", "main", option, "nobody", home=home, code=9)
     assert "main has no entry, task or change" in cli_error(
