@@ -279,6 +279,7 @@ def parser() -> argparse.ArgumentParser:
                 name, aliases=aliases, description=description, parents=[where], allow_abbrev=False
             )
             names = {command.add_argument(argument, **options).dest: argument for argument, options in arguments}
+            names.pop("id", None)  # of the request; `payload.id` is that of an entry
             command.set_defaults(command=name, names=names)
     return made
 

@@ -191,7 +191,7 @@ def test_a_local_refusal_is_one_line_with_its_code(shell: Shell) -> None:
         (["remember", os.fsdecode(b"\xff")], "invalid: content must be text without"),
         (["recall", "--since", "soon"], "since must be a date or a time, as 2026-11-21"),
         (["recall", "--category", "a b"], "as project-context/website"),
-        (["delete", "../x"], "id must be an id: 1-64 characters of A-Z a-z 0-9 _ -, as k3v9x2m4q7p1"),
+        (["delete", "../x"], "invalid: id must be an id: 1-64 characters of A-Z a-z 0-9 _ -, as k3v9x2m4q7p1"),
         (["ask", "x", "--agent", "a b"], "agent must be an id: 1-64 characters"),
     ):
         assert_complains(shell(*arguments), 1, says)
