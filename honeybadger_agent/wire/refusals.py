@@ -93,6 +93,7 @@ _SAID: Final = {
     "string_type": "must be a string",
     "string_unicode": "must be text without lone surrogates",
     "int_type": "must be an integer",
+    "bool_type": "must be true or false",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
     "dict_type": "must be an object",

@@ -105,7 +105,7 @@ WRONG: list[tuple[tuple[str, dict[str, Any]], dict[str, Any], str]] = [
     (TURN, {"input_tokens": -1}, "input_tokens must be at least 0"),
     *((("get_history", {"budget_tokens": no}), {}, "budget_tokens must be an integer") for no in ("8", 8.0, True)),
     (("get_history", {"max_messages": 0}), {}, "max_messages must be at least 1"),
-    (NOTE, {"content": SECRET * 2_000}, "content has 56000 characters, the limit is 32768: send less"),
+    *((NOTE, {"pinned": no}, "pinned must be true or false") for no in (SECRET, 1)),
     (NOTE, {"content": "é" * 32_769}, "content has 32769 characters, the limit is 32768: send less"),
     (NOTE, {"section": SECRET * 3}, "section has 84 characters, the limit is 80: send less"),
     (TURN, {"tools_used": [SECRET] * 65}, "tools_used has 65 items, the limit is 64: send less"),
