@@ -220,7 +220,7 @@ class Chat:
             message: the one that failed, if any.
         """
         again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
-        text = sentence(words_of(error).replace("payload.", ""))
+        text = sentence(words_of(error).replace("payload.", "").removesuffix(", so you may ask again"))
         self._failed(f"{text} {again}".strip(), error.exit_code)
 
     def _failed(self, text: str, exit_code: int) -> None:

@@ -269,7 +269,7 @@ def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory,
     terminal = chat()
     terminal.say("hello", "unavailable: ")
     terminal.wait_for("/answer asks again.")
-    assert "the model is overloaded" in terminal.text
+    assert "the model is overloaded; nothing was said. /answer" in terminal.text
     assert run_agent("ask", "hello", home=home).stderr.endswith("overloaded; nothing was said, so you may ask again\n")
     script(home, HELLO)
     host.restart()
