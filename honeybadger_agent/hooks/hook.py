@@ -1,4 +1,4 @@
-"""Starts the hook program: `python3 -I hook.py TOOL`, where TOOL is claude-code, codex or gemini; an event on stdin."""
+"""Starts the hook program: `python3 -IS hook.py TOOL`, where TOOL is claude-code, codex or gemini; event on stdin."""
 
 import os
 import sys
