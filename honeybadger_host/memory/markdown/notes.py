@@ -197,8 +197,8 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
         begin, end: of its lines, in bytes, without the last line end.
     """
     after = data.find(b"\n", end) + 1 or len(data)
-    if data[:begin].endswith((b"\n\n", b"\n\r\n")):
-        return begin - (2 if data[:begin].endswith(b"\r\n") else 1), after
+    if data.endswith((b"\n\n", b"\n\r\n"), 0, begin):
+        return begin - (2 if data.endswith(b"\r\n", 0, begin) else 1), after
     if begin == 1 and data[:1] == b"\n":
         return 0, after
     following = data[after : after + 2]
