@@ -28,7 +28,7 @@ from honeybadger_host.journal.reader import (
     read_log,
     read_turns_behind,
 )
-from honeybadger_host.journal.schema import LAST_SEQ, Row
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.text.time_stamps import read_moment
 
 app = typer.Typer(rich_markup_mode=None)
@@ -175,11 +175,20 @@ def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     return told | {"added": edit.added, "removed": edit.removed, "text": text}
 
 
+def _change(text: str) -> int:
+    """Return the number of a change that somebody typed."""
+    if not text.isdecimal() or len(text) > 19 or int(text) == 0:
+        raise typer.BadParameter(
+            f"{text} is not the number of a change: `honeybadger-host log <group>` shows them, as 4213"
+        )
+    return int(text)
+
+
 @app.command()
 def undo(
     home: Home,
     seqs: Annotated[
-        list[int], typer.Argument(min=1, max=LAST_SEQ, help="The changes, as `log` shows them.", metavar="SEQ...")
+        list[int], typer.Argument(parser=_change, help="The changes, as `log` shows them.", metavar="SEQ...")
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -62,6 +62,12 @@ def _task_record(value: Any) -> str:
     return ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
 
 
+def _watermark(value: Any) -> str:
+    by = value["proposal"]
+    up_to = value.get("at") if by.startswith(("preferences-", "dream-")) else f"turn {value['turn']}"
+    return f"read up to {up_to} by {by or 'nobody'}"
+
+
 def _proposal(value: Any) -> str:
     states = Counter(each["state"] for each in value["operations"])
     told = next((each.get("result") or each.get("why") for each in value["operations"]), None)
@@ -84,7 +90,6 @@ class Words(NamedTuple):
 _SAID: Final = "[{sender}]: {content}"
 _TASK: Final = "{name}: {description}"
 _WORKING: Final = "{key}: {data}"
-_READ: Final = "by {proposal}"
 _SESSION: Final = "up to turn {honeybadger[turns]}"
 _NOTES: Final = ("note", "note_archived")  # their text is Markdown
 WORDS: Final[Mapping[str, Words]] = {
@@ -118,8 +123,8 @@ WORDS: Final[Mapping[str, Words]] = {
     "summary_removed": Words("removed the summary"),
     "session": Words("updated the session", _SESSION),
     "session_removed": Words("removed the session", _SESSION),
-    "watermark": Words("read the conversation", _READ),
-    "watermark_removed": Words("forgot how far the conversation was read", _READ),
+    "watermark": Words("read the conversation", _watermark),
+    "watermark_removed": Words("forgot how far the conversation was read", _watermark),
     "working": Words("kept in working memory", _WORKING),
     "working_removed": Words("kept in working memory until it expired", _WORKING),
 }

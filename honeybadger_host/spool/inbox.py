@@ -137,7 +137,7 @@ class OpenInbox:
             return None
 
     def remove(self, name: str, seen: Signature | None = None) -> bool:
-        """Remove a finished request; return whether it is gone.
+        """Remove a finished request; return whether it is gone. An empty folder in its place is removed, too.
 
         Args:
             seen: the answered file. Another file of this name stays: it is an unread request. (There is
@@ -148,7 +148,10 @@ class OpenInbox:
                 now = os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
                 if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
                     return True  # the ctime is not compared: it also changes when another name of the file is removed
-            os.unlink(name, dir_fd=self.requests_fd)
+            try:
+                os.unlink(name, dir_fd=self.requests_fd)
+            except IsADirectoryError:
+                os.rmdir(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
             pass
         except OSError as error:

@@ -248,6 +248,7 @@ def test_a_timeout_exits_4_and_may_be_repeated(make_host: HostFactory, home: Pat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_command_that_is_ended_leaves_no_query(home: Path, number: signal.Signals) -> None:
     requests = Mailbox.of(home, "main", "user").root / "requests"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     with subprocess.Popen([*AGENT, "--home", str(home), "recall", "tea"], env=frozen_environment()) as process:
         wait_for(lambda: any(time.time() - path.stat().st_mtime > 0.5 for path in requests.glob("*.json")))
         process.send_signal(number)
