@@ -12,10 +12,11 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+import orjson
 from nats.aio.msg import Msg
 
 from honeybadger_agent import wire
@@ -137,9 +138,7 @@ class _Lying:
 
 @dataclass(slots=True)
 class _Taken:
-    """A request of another machine that was put into a folder here, until its reply is sent.
-
-    If that message is lost, the request comes again, and the host answers it from its receipt.
+    """A request of another machine that was put into a folder here.
 
     Args:
         digest: of its bytes; a request with the same digest is not put into the folder again.
@@ -150,7 +149,7 @@ class _Taken:
     digest: bytes
     reply_to: str
     asked_at: float
-    task: asyncio.Task[None] = field(init=False)
+    task: asyncio.Task[None] | None = None
 
 
 class Answering:
@@ -181,7 +180,7 @@ class Answering:
             await asyncio.Event().wait()
         finally:
             await subscription.unsubscribe()
-            tasks = [taken.task for taken in self._taken.values()]
+            tasks = [taken.task for taken in self._taken.values() if taken.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -208,10 +207,10 @@ class Answering:
         who, now, digest = (inbox.group, inbox.sender), time.monotonic(), blake2b(message.data).digest()
         key = *who, request_id
         taken = self._taken.get(key)
-        if taken is not None and taken.digest != digest:
-            why = f"another request with the id {request_id} is not answered yet: take another id"
-            raise Refusal("conflict", why, field="id")
-        if taken is None:
+        if taken is None or taken.digest != digest:
+            if taken is not None and taken.task is not None:
+                why = f"another request with the id {request_id} is not answered yet: take another id"
+                raise Refusal("conflict", why, field="id")
             if self._senders is not None:
                 with contextlib.suppress(SettingsError):  # the sweep logs it
                     self._senders.refresh()
@@ -225,12 +224,16 @@ class Answering:
                 opened.remove_reply(f"{request_id}{SUFFIX}")
                 opened.publish(f"{request_id}{SUFFIX}", message.data)
             taken = self._taken[key] = _Taken(digest, message.reply, now)
-            taken.task = asyncio.create_task(self._answer(inbox, key, taken))
         taken.reply_to, taken.asked_at = message.reply, now
+        if taken.task is None:
+            taken.task = asyncio.create_task(self._answer(inbox, key, taken))
 
     async def _answer(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:
-        """Send the reply to the last asker, unless nobody has asked for `UNCLEAR_SECONDS`."""
-        name, pause = f"{key[2]}{SUFFIX}", 0.002
+        """Send the reply to the last asker, unless nobody has asked for `UNCLEAR_SECONDS`.
+
+        It is kept as long, to be sent again: its first copy may have been lost.
+        """
+        name, pause, kept = f"{key[2]}{SUFFIX}", 0.002, 0.0
         try:
             while identity_of(f"{inbox.path}/{REPLIES}/{name}") is None:
                 if time.monotonic() > taken.asked_at + UNCLEAR_SECONDS:
@@ -239,12 +242,19 @@ class Answering:
                 pause = min(pause * 1.3, 0.1)
             with contextlib.closing(open_box(inbox)) as opened:
                 reply = read_incoming(opened.replies_fd, name, MAX_BYTES).data
-                opened.remove_reply(name)
             if len(reply) > MAX_BYTES:
                 why = f"the reply has over {MAX_BYTES} bytes, which do not go to another machine: ask for less"
                 reply = wire.dump_error(key[2], Refusal("too_large", why))
             await self._servers.client.publish(taken.reply_to, reply)
+            kept = UNCLEAR_SECONDS if orjson.loads(reply)["ok"] else 0.0  # a refused request may be repeated
         except (OSError, Changing) as error:
             log.debug("cluster.not_answered", group=key[0], sender=key[1], id=key[2], error=str(error))
         finally:
+            taken.task = None
+            asyncio.get_running_loop().call_later(kept, self._forget, inbox, key, taken)
+
+    def _forget(self, inbox: Inbox, key: tuple[str, str, str], taken: _Taken) -> None:
+        if self._taken.get(key) is taken and taken.task is None:
             del self._taken[key]
+            with contextlib.suppress(OSError), contextlib.closing(open_box(inbox)) as opened:
+                opened.remove_reply(f"{key[2]}{SUFFIX}")
