@@ -145,7 +145,7 @@ def content_before(journal: Path, row: Row, field: str = "payload.seq") -> bytes
         return row.data
     before = None if row.offset == ABSENT else text_before(journal, row)
     if before is None and row.offset != ABSENT:
-        why = f"{row.file} held what a person had written, which the journal does not have; nothing was changed"
+        why = f"{row.file} held what the journal does not have: a person wrote it, or it is forgotten; nothing changed"
         raise Refusal("conflict", why, field=field)
     return before
 
