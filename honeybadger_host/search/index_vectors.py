@@ -76,7 +76,8 @@ class IndexVectors:
                 self._note(error)
                 return None
             self._note(None)
-            kept = self._kept([row[0] for row in rows], [vector.astype("<f2").tobytes() for vector in vectors])
+            texts_of = {row[0]: row[4] for row in rows}
+            kept = self._kept(texts_of, [vector.astype("<f2").tobytes() for vector in vectors])
         for number in numbers:
             self._without.pop(number, None)
         return kept
@@ -108,16 +109,20 @@ class IndexVectors:
                 put_vectors(corpus, rows)
                 least = rows[-1][0]
 
-    def _kept(self, numbers: Sequence[int], vectors: Sequence[bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
-        """Store the vectors of documents that are still there; return these by group."""
-        query = "INSERT OR REPLACE INTO vectors SELECT number, ?, ? FROM docs WHERE number = ?"
+    def _kept(self, texts: Mapping[int, str], vectors: Sequence[bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
+        """Store the vectors of documents that still have their texts; return these by group.
+
+        Args:
+            texts: number -> text of a document. When the index was rebuilt meanwhile, the number is another one's.
+        """
+        query = "INSERT OR REPLACE INTO vectors SELECT number, ?, ? FROM docs WHERE number = ? AND text = ?"
         kept: dict[str, list[tuple[int, bytes]]] = {}
 
         def write() -> None:
             kept.clear()
             with self._db.transaction() as db:
-                for number, data in zip(numbers, vectors, strict=True):
-                    if db.execute(query, (self._embedder.name, data, number)).rowcount:
+                for (number, text), data in zip(texts.items(), vectors, strict=True):
+                    if db.execute(query, (self._embedder.name, data, number, text)).rowcount:
                         kept.setdefault(self._db.group_of(number), []).append((number, data))
 
         self._db.guarded(write)
