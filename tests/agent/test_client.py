@@ -138,7 +138,7 @@ NO_READER = "is not a reply this client reads"
     [
         *((data, f"{NO_READER}: not JSON") for data in (b"SECRET", b"")),
         (b"[]", NO_READER),
-        (b'{"v":1,"id":"a","ok":"SECRET"}', f"{NO_READER}: ok is wrong"),
+        (b'{"v":1,"id":"a","ok":"SECRET"}', f"{NO_READER}: ok must be true or false"),
         (b'{"v":1,"id":"a"}', f"{NO_READER}: ok is missing"),
         ({"ok": False, "error": {"code": "SECRET", "message": "m"}}, f"{NO_READER}: error.code must be"),
         *((reply, "has neither a result nor an error") for reply in ({"ok": False}, {"ok": True})),

@@ -3,7 +3,6 @@
 import os
 import stat
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -89,16 +88,22 @@ def test_a_leftover_temporary_file_blocks_no_reply(place: Place) -> None:
     assert os.listdir(root / "replies") == ["a.json"]
 
 
-def test_a_folder_is_left_to_who_made_it(place: Place) -> None:
-    folder = place.sender("main", "alice") / "requests" / "folder.json"
-    folder.mkdir()
+def test_only_an_empty_folder_is_removed(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "requests" / "empty.json").mkdir()
+    (root / "requests" / "full.json").mkdir()
+    (root / "requests" / "full.json" / "kept").write_text("x")
     (box,) = place.sweep()
     place.take()
-    with closing(place.open(box)) as opened:
-        assert [opened.remove(name) for name in ("folder.json", "gone.json")] == [False, True]
-        assert box.stuck == {"folder.json"}
-        folder.rmdir()
-        assert opened.remove("folder.json")
+    opened = place.open(box)
+    assert [opened.remove(name) for name in ("empty.json", "full.json", "gone.json")] == [True, False, True]
+    assert os.listdir(root / "requests") == ["full.json"]
+    assert os.listdir(root / "requests" / "full.json") == ["kept"]
+    assert box.stuck == {"full.json"}
+    (root / "requests" / "full.json" / "kept").unlink()
+    assert opened.remove("full.json")
+    opened.close()
+    assert os.listdir(root / "requests") == []
     assert not box.stuck
 
 
