@@ -120,9 +120,12 @@ def _messages(options: Mapping[str, Any]) -> None:
     for message in found.messages:
         _print_message(options, message)
     if options["follow"]:
-        client = _client(options, changes=False)
-        for message in Following(client, found.after, lambda: complain("no host answers; waiting")):
-            _print_message(options, message)
+        following = Following(
+            _client(options, changes=False), found.after, lambda: complain("no host answers; waiting")
+        )
+        with contextlib.closing(following):  # Ctrl-C may come between a request and the wait for it
+            for message in following:
+                _print_message(options, message)
 
 
 def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
