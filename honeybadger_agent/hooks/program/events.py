@@ -1,4 +1,4 @@
-"""What the events of a tool do, and what its model sees of the memory."""
+"""The events of a tool, and the memory that its model sees."""
 
 from __future__ import annotations
 

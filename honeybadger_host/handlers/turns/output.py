@@ -1,4 +1,4 @@
-"""What people see of a turn while it runs: the model's text, screened, and the tools."""
+"""A turn as people see it while it runs: the model's text, screened, and the tools."""
 
 from __future__ import annotations
 
