@@ -120,7 +120,7 @@ def _take_in_saves(host: Host) -> None:
         if not projections.in_use.touched or time.monotonic() > until:
             break
         time.sleep(0.05)
-    projections.in_use.keep_marks(journal.committed_seq)
+    projections.in_use.keep_marks(journal.committed_seq, now=True)
 
 
 async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:

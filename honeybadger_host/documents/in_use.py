@@ -398,8 +398,8 @@ class DocumentsInUse:
         left = NEVER_SEEN if document.pending_seq or document.left is None else document.left
         return Seen(document.file, document.seq, left, len(data), digest_of(data), packed)
 
-    def keep_marks(self, up_to: int) -> None:
-        """Keep how documents are whose files only the host changed. In the writer's place.
+    def keep_marks(self, up_to: int, *, now: bool = False) -> None:
+        """Keep how documents are whose files only the host changed, if that is due. In the writer's place.
 
         Args:
             up_to: all changes up to this one are taken in.
@@ -408,6 +408,8 @@ class DocumentsInUse:
         for file in [*islice(self._backlog, _MAX_DOCUMENTS)]:
             with self.lock, contextlib.suppress(WorldFailed):
                 self.load(file)
+        if not (now or self._is_due(up_to)):
+            return
         unkept = [one for one in self.every() if one.unkept_seq]
         with self.lock:
             changed = [one for one in unkept if not one.pending_seq and one.left != NEVER_SEEN][:_MAX_DOCUMENTS]
@@ -423,9 +425,12 @@ class DocumentsInUse:
         self._kept_at, self._kept_up_to = time.monotonic(), up_to
 
     def are_marks_due(self, up_to: int) -> bool:
-        """Return whether it is time for `keep_marks`. Any thread."""
+        """Return whether `keep_marks` has anything to do. Any thread."""
+        return bool(self._backlog) or self._is_due(up_to)
+
+    def _is_due(self, up_to: int) -> bool:
         is_over = time.monotonic() - self._kept_at > KEEP_SECONDS and up_to > self._kept_up_to
-        return bool(self._backlog) or is_over or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
+        return is_over or sum(bool(one.unkept_seq) for one in self.every()) >= _MAX_DOCUMENTS
 
     def adopt(self, files: Iterable[str]) -> None:
         """Adopt unknown files as they are: they were there before the first look.
