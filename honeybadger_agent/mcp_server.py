@@ -1,27 +1,25 @@
 """`honeybadger-agent mcp`: the tool table and the group's files for any MCP client, on stdio.
 
-`mcp_http` serves the same over HTTP. Only these two import the library `mcp` (the extra of this name) with asyncio and
-anyio, and only the command imports them. Standard output belongs to the protocol; the library points descriptor 1 at
-standard error meanwhile.
+`mcp_http` serves the same over HTTP. Only these two and `mcp_stdio` import the library `mcp` (the extra of this name)
+with asyncio and anyio, and only the command imports these three. Standard output belongs to the protocol; the library
+points descriptor 1 at standard error meanwhile.
 """
 
 from __future__ import annotations
 
-import json
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import anyio
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 from honeybadger_agent import installed_version, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
+from honeybadger_agent.mcp_stdio import standard_streams
 from honeybadger_agent.tools import Choice, description_of, kind_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
@@ -102,21 +100,8 @@ def serve(client: Client | Callable[[], Client], choice: Choice = "default") -> 
 async def _serve(client: Client | Callable[[], Client], choice: Choice) -> None:
     memory = Memory(client)
     server = made_server(lambda: memory, choice)
-    async with stdio_server(stdin=_lines()) as (received, sent):  # type: ignore[arg-type]
+    async with standard_streams() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())
-
-
-async def _lines() -> AsyncIterator[str]:
-    """Yield the lines of standard input, with question marks for half surrogate pairs.
-
-    The library answers no request that has one: its client would wait for ever.
-    """
-    async for line in anyio.wrap_file(sys.stdin.buffer):
-        try:
-            value = json.loads(line, strict=False)
-            yield json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
-        except (ValueError, RecursionError):
-            yield line.decode(errors="replace")
 
 
 def made_server(

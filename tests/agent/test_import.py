@@ -12,7 +12,7 @@ MODULES = [
     "honeybadger_agent",
     *(module.name for module in pkgutil.walk_packages(honeybadger_agent.__path__, "honeybadger_agent.")),
 ]
-for name in ("mcp_server", "mcp_http"):
+for name in ("mcp_server", "mcp_stdio", "mcp_http"):
     MODULES.remove(f"honeybadger_agent.{name}")  # for the command `mcp` alone, which needs the extra
 for name in ("anthropic_memory", "langgraph_store", "openai_agents", "pydantic_ai_memory", "pydantic_ai_store"):
     MODULES.remove(f"honeybadger_agent.integrations.{name}")  # for programs that have the extra

@@ -245,18 +245,38 @@ WRONG_ARGUMENTS = {
     b'{"content":5,"tags":{}}': "payload.content must be a string",
     b'{"content":null}': "payload.content must be a string",
     b"null": "payload.content is missing",
-    b'{"contents":"a\\ud800b"}': "payload.contents is unknown",  # half an emoji
 }
 NOT_REQUESTS = {
     tool_call(b"[]"): -32602,
-    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\\ud800","arguments":{}}}': -32602,
+    tool_call(b'{"content":"a\\ud800b"}'): -32600,
+    tool_call(b'{"content":"\xff"}'): -32600,
+    tool_call(b'{"content":"x","metadata":{"a":' + b"9" * 30 + b"}}"): -32600,
+    tool_call(b'{"content":"x","metadata":' + b'{"a":' * 300 + b"1" + b"}" * 301): -32600,
+    tool_call(b'"x"'): -32602,
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\\ud800","arguments":{}}}': -32600,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}': -32602,
-    b'{"jsonrpc":"2.0","id":7,"method":"\\ud800"}': -32601,
+    b'{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"recall","arguments":{"a":"\\ud800"}}}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"\\ud800"}}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"\\ud800"}': -32600,
     b'{"jsonrpc":"2.0","id":7,"method":"no/such"}': -32601,
+    b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}': -32600,
+    b'{"id":7,"method":"tools/list"}': -32600,
+}
+# Bytes -> code of the answer, which can name no id.
+WITHOUT_ID = {
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"tools/list"}': -32600,
+    b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}': -32600,
+    b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}': -32600,
+    b'[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]': -32600,
+    b'{"jsonrpc":"2.0","id":7,': -32700,
+    b"this is no JSON \xff": -32700,
+    tool_call(b'{"content":"x","metadata":{"a":' + b"9" * 5000 + b"}}"): -32700,
+    tool_call(b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"): -32700,
 }
 
 
-def test_wrong_and_broken_requests_are_answered(piped: Piped) -> None:
+def test_any_line_gets_an_answer_until_input_ends(piped: Piped) -> None:
     def answer(line: bytes) -> dict[str, Any]:
         piped.write(line.replace(b"\n", b"") + b"\n")
         return orjson.loads(piped.stdout.readline())  # type: ignore[no-any-return]
@@ -267,10 +287,11 @@ def test_wrong_and_broken_requests_are_answered(piped: Piped) -> None:
         said = answer(tool_call(arguments_))
         assert (said["id"], said["result"]["isError"]) == (7, True), arguments_[:60]
         assert said["result"]["content"][0]["text"].startswith(f"invalid: {says}"), said
-    for line, number in NOT_REQUESTS.items():
+    for line, number in {**NOT_REQUESTS, **WITHOUT_ID}.items():
         said = answer(line)
-        assert (said["id"], said["error"]["code"]) == (7, number), (line[:80], said)
-    piped.write(b"this is no JSON \xff\n", b'{"jsonrpc":"2.0","result":{}}\n', b"\n")  # never answered
+        assert said["error"]["code"] == number, (line[:80], said)
+        assert said["id"] == (7 if line in NOT_REQUESTS else None)
+    piped.write(b'{"jsonrpc":"2.0","result":{}}\n', b'{"jsonrpc":"2.0","method":5}\n', b"\n")  # never answered
     assert answer(b"\xef\xbb\xbf" + message(id=8, method="ping")) == {"jsonrpc": "2.0", "id": 8, "result": {}}
     assert answer(message(id=9, method="resources/templates/list"))["result"] == {"resourceTemplates": []}
     piped.stdin.close()
