@@ -8,6 +8,7 @@ home above the current folder, such as a checkout, but one serves the default ho
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -40,9 +41,12 @@ def find_home(given: str | os.PathLike[str] | None = None) -> Path:
     if default is None:
         gone = default_home()
         says = f"names {gone}, which is not one" if gone else "names none"
+        file = "the file of your default home"
+        with contextlib.suppress(FileNotFoundError):
+            file = str(default_file())
         raise NoHome(
             f"no Honeybadger home was found: neither --home nor {HOME_VARIABLE} names one, {Path.cwd()} is not one "
-            f"and not in one, and {default_file()} {says}. {_advice(None)}"
+            f"and not in one, and {file} {says}. {_advice(None)}"
         )
     return default
 
@@ -82,7 +86,7 @@ def prefer_served(around: Path) -> Path:
 
 
 def default_file() -> Path:
-    """Return the file that names the user's default home; its path is relative if the user has no folder for it."""
+    """Return the file that names the user's default home. Raises FileNotFoundError: the user has no folder for it."""
     return Path(config_folder(), "home")
 
 
@@ -96,10 +100,7 @@ def register_home(home: Path) -> Path:
     """Make a home the user's default, unless another one is; return the default. Raises OSError."""
     if (default := usable_default()) is not None:
         return default
-    file = default_file()
-    if not file.is_absolute():
-        raise FileNotFoundError("you have no folder for it: neither XDG_CONFIG_HOME nor HOME is set")
-    home = home.absolute()
+    file, home = default_file(), home.absolute()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = file.with_name(f"{file.name}.{os.getpid()}")
     temporary.write_text(f"{home}\n", encoding="utf-8")

@@ -119,6 +119,15 @@ def test_init_registers_the_first_home_as_the_default(project: Path, tmp_path: P
     assert files_below(project) == []
 
 
+def test_who_has_no_folder_has_no_default(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(NoHome, match="the file of your default home names none"):
+        find_home()
+    with pytest.raises(FileNotFoundError, match="neither XDG_CONFIG_HOME nor HOME is set"):
+        register_home(tmp_path)
+
+
 def test_a_box_must_be_mounted_and_be_one(home: Path, tmp_path: Path, project: Path, host: HostProcess) -> None:
     """In a container the sender's folder is all there is: no home is looked for."""
     (project / "main.py").touch()

@@ -23,8 +23,14 @@ def settings_file(tool: str) -> str:
 
 
 def config_folder() -> str:
+    """Return the folder of the user's settings. Raises FileNotFoundError: the user has none."""
     config = os.environ.get("XDG_CONFIG_HOME", "")
-    return os.path.join(config if config.startswith("/") else os.path.expanduser("~/.config"), "honeybadger")
+    if not config.startswith("/"):
+        user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME the system's list of users
+        config = os.path.join(user, ".config")
+    if not config.startswith("/"):  # it would be a folder of the repository
+        raise FileNotFoundError("you have no folder for it: neither XDG_CONFIG_HOME nor HOME is set")
+    return os.path.join(config, "honeybadger")
 
 
 def settings_of(tool: str) -> dict[str, str]:
