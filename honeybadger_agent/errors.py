@@ -116,11 +116,9 @@ class Internal(RequestFailed):
 
 def words_of(error: AgentError) -> str:
     """Return an error in words: the protocol's code and when to try again, or which reply did not come."""
-    match error:
-        case ReplyTimeout():
-            return f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}"
-        case RequestFailed(retry_after_seconds=None):
-            return f"{error.code}: {error}"
-        case RequestFailed(retry_after_seconds=float() | int() as seconds):
-            return f"{error.code}: {error} (again in {in_words(seconds)})"
+    if isinstance(error, ReplyTimeout):
+        return f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}"
+    if isinstance(error, RequestFailed):
+        seconds = error.retry_after_seconds
+        return f"{error.code}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")
     return str(error)
