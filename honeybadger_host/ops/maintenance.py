@@ -94,7 +94,7 @@ async def _index(host: Host) -> None:
             if count:
                 log.info("index.finished", files=count)
                 await anyio.to_thread.run_sync(index.load_ahead)
-                index.trim()
+                await anyio.to_thread.run_sync(index.trim)
         await anyio.sleep(EDITS_SECONDS)
 
 
@@ -218,7 +218,7 @@ async def _remove_expired(host: Host) -> None:
         await anyio.sleep(max(HOUSEKEEPING_SECONDS, rest_after(cost)))
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
-        host.memory.index.trim()
+        await anyio.to_thread.run_sync(host.memory.index.trim)  # 11 ms with 100 MiB
         expire = partial(host.replies.expire, wall.was_watched_for, wall.seen)
         expired, cost = await anyio.to_thread.run_sync(measured, expire)
         now = time.monotonic()
