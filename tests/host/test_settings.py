@@ -109,9 +109,11 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         ("[zzz]\nx = 1", "there is no setting zzz.x; sections: ipc, memory, conversation, history, consolidation"),
         ("ipc = 1", "there is no setting ipc; did you mean ipc.closed?"),
         ("[[ipc]]\nclosed = true", "there is no setting ipc; did you mean ipc.closed?"),
+        ("[memory]\n\n[ipc]\n[memory]\n", "Cannot declare ('memory',) twice (at line 4"),
+        ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
     ],
 )
-def test_an_unknown_name_suggests_the_nearest(folder: Path, text: str, says: str) -> None:
+def test_a_wrong_name_or_table_is_named_with_its_file(folder: Path, text: str, says: str) -> None:
     path = write(folder, text)
     message = refused(folder)
     assert message.startswith(str(path))
@@ -300,20 +302,6 @@ def test_any_table_can_be_added_to_the_rendered_file(folder: Path) -> None:
     for name in Settings.model_fields:
         write(folder, f"{render_toml()}\n[{name}]\n")
         assert set(load_settings(folder).origins.values()) == {"default"}, name
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        ("[memory]\n\n[ipc]\n[memory]\n", "Cannot declare ('memory',) twice (at line 4"),
-        ("[memory]\nipc.closed = true\n", "ipc.closed stands below the table [memory]: move it above all tables"),
-    ],
-)
-def test_a_repeated_or_misplaced_table_is_named(folder: Path, data: str, says: str) -> None:
-    path = write(folder, data)
-    said = refused(folder)
-    assert said.startswith(str(path))
-    assert says in said
 
 
 def test_every_setting_that_a_document_names_is_known() -> None:

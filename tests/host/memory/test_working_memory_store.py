@@ -1,7 +1,6 @@
 """The shelves on real files: what people do to them counts at once, and what has expired goes."""
 
 import math
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -39,13 +38,6 @@ def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert "cannot be read" in (WorkingMemoryStore(tmp_path).inventory("main", "main", NOW).problem or "")
     assert [line["event"] for line in logs] == ["working.refused"]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.journal.close()
 
 
 def saved(world: World, key: str, *, minutes: float = 5, session: str = "main") -> Path:

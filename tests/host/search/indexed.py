@@ -11,6 +11,7 @@ from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.text.turn import Turn
+from tests.host.indexes import made
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
@@ -31,7 +32,9 @@ class Indexed:
 
     def open(self, embedder: Embedder | None = None) -> Index:
         path = self.home / INDEX_FILE
-        return Index(self.home, path, max_memory_bytes=self.max_memory_bytes, embedder=embedder)
+        index = Index(self.home, path, max_memory_bytes=self.max_memory_bytes, embedder=embedder)
+        made.append(index)
+        return index
 
     def restart(self, embedder: Embedder | None = None) -> None:
         self.index.close()

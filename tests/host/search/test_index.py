@@ -4,7 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -40,10 +40,8 @@ def _called(found: Found) -> str:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.index.close()
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
 def test_what_nobody_told_of_is_found_after_a_comparison(world: World) -> None:
@@ -307,7 +305,6 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
         assert world.find("badger", "two") == ["e"]
     world.entry("e", "weasel", "one")
     assert world.find("badger", "one") == []
-    world.index.close()
 
 
 def test_a_long_log_is_read_to_its_end(world: World) -> None:

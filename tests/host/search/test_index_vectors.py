@@ -1,7 +1,6 @@
 """The index keeps vectors: what is indexed is embedded once, and what is gone has none."""
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,10 +48,8 @@ class World(Indexed):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.index.close()
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
 def test_memory_is_embedded_in_the_background(world: World) -> None:
