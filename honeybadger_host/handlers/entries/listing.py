@@ -48,9 +48,9 @@ def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now
     deepest = 8 if among.levels is None else among.levels  # no category is deeper
     if payload.where is None:
         page = lookups.listed(group, among, limit, offset, newest=is_newest)
-        total = sum(count for category, count, _ in sizes if _levels(category) <= deepest) or len(
-            page
-        )  # a name has no sizes
+        total = sum(count for category, count, _ in sizes if _levels(category) <= deepest)
+        if payload.name is not None:
+            total = len(page)
     else:
         every = lookups.listed(group, among, newest=is_newest)
         matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each[0])]

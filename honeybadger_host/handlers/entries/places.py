@@ -1,6 +1,6 @@
 """The file of an entry, named after its text or its name; a salt is added when another entry has that file.
 
-The files that a function looks at are loaded for the decision, unless it says something else.
+A function loads the files that it looks at for the decision, unless it says that it does not.
 """
 
 from __future__ import annotations
