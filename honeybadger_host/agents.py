@@ -3,8 +3,6 @@
 People write these files. A broken file is logged, and its last good version is used; other files are not affected.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Order: command line flag, environment (`HONEYBADGER_IPC__SWEEP_SECONDS`), `confi
 This is the only module that reads the environment and the configuration file.
 """
 
-from __future__ import annotations
-
 import os
 import textwrap
 import tomllib

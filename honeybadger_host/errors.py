@@ -15,8 +15,6 @@ FileProblem              a group file that exists and cannot be served
 Exit 0 is success, 2 wrong usage of the command line; 130 an interrupted command.
 """
 
-from __future__ import annotations
-
 import errno
 from typing import ClassVar, Final
 

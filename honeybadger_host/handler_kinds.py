@@ -1,7 +1,5 @@
 """The four kinds of handler, their arguments and their results. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The logger of the host: events are named `package.past_participle`; `observe` says where they are written."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The models that answer turns, opened when the first turn needs them, with keys from the environment."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The host's reports about itself: log lines, counters, the status file."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

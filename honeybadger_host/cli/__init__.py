@@ -1,7 +1,5 @@
 """The program `honeybadger-host`. A call imports only the module of its command, which imports what is heavy late."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Mapping

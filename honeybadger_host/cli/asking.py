@@ -1,7 +1,5 @@
 """Requests of commands to the host; if none runs, one is started for the request."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping

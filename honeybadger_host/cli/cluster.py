@@ -1,7 +1,5 @@
 """Commands about a home on several machines: `cluster …`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that look back: authors of lines, earlier files and contexts, differences, rewind."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Mapping

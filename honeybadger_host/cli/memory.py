@@ -1,7 +1,5 @@
 """Commands about memory: `groups`, `context`, `search`, `log`, `undo`, `forget`, `stop`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime

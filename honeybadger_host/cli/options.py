@@ -1,7 +1,5 @@
 """Options and output that several commands share; the groups of commands in `--help`, and aliases of commands."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Commands about curation: `review`, `consolidate`, `dream`."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """Commands about senders and their dead letters: `sender …` and `dead …`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

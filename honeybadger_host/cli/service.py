@@ -1,7 +1,5 @@
 """Commands about the processes of a home: `service …`, and `web`, the operators' page."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

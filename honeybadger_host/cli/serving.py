@@ -1,7 +1,5 @@
 """Commands about a home and the host that serves it: `init`, `run`, `config`, `status`, `doctor`."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The output of `status` and `doctor`."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

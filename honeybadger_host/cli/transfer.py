@@ -1,7 +1,5 @@
 """The commands `export`, `import`, `backup` and `restore`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The doctor's checks of a home on several machines: servers, log, machines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path

@@ -7,8 +7,6 @@ removes it from its own files first. A follower that was away begins with a snap
 comparing the snapshot with its own journal.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A machine that joins, or was away for long, begins with the newest snapshot of the journal."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sqlite3

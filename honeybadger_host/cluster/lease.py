@@ -4,8 +4,6 @@ The lease is one message. The servers remove it after `LEASE_SECONDS`; until the
 prevents needless takeovers: the log is what refuses the records of an earlier owner.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import suppress

@@ -9,8 +9,6 @@ A stream may end: its last record names the next stream. A forgotten text leaves
 see `files`.
 """
 
-from __future__ import annotations
-
 import secrets
 import sqlite3
 import threading

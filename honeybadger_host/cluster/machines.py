@@ -8,8 +8,6 @@ first. When nobody owns a home, a machine waits a second for each one before it 
 that is lost go to different ones.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import time

@@ -1,7 +1,5 @@
 """The operator's work on a home of several machines: begin one, let a machine join or leave, look at it, make keys."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The connection to the NATS servers: a thread with an event loop, because threads write the journal."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

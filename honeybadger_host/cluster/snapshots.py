@@ -3,8 +3,6 @@
 Each is a separate stream, which is removed as a whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Iterator

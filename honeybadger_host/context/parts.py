@@ -5,8 +5,6 @@
 `## Recent Conversation`. To add a part, write a function that returns a `Part` and name it in `maker`.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -4,8 +4,6 @@ Replaced and retired sources go to the archive; nothing is deleted. An operation
 were read becomes stale; the others are applied nevertheless.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 So a host that is killed never pays twice for the answer to a question, and each call counts in the budgets of its day.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

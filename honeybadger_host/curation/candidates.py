@@ -4,8 +4,6 @@ A candidate is only a question to a model or a person. A text is compared with t
 words, so that time and memory grow with the number of entries and not with its square.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import re

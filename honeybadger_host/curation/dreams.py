@@ -4,8 +4,6 @@ The first pass merges, retires and relabels entries, and keeps corrections. The 
 newest turns: a model names the turns that show a preference, and their sentences become its text.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

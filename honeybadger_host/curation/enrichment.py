@@ -5,8 +5,6 @@ change. Entries that wait for this are questions in the journal, so a restart fo
 in the last second before it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial

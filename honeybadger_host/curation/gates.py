@@ -4,8 +4,6 @@
 docs/decisions/040-curation-copies.md gives the reason for each gate.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

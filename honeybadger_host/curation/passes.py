@@ -3,8 +3,6 @@
 Nothing here writes memory: the result of a pass goes through the pipeline like a request, in one commit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import heapq

@@ -1,7 +1,5 @@
 """The proposals of a group as files: `groups/<group>/proposals/<id>.json`. A person may edit and remove them."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ One job of a group runs at a time, and two in all. Jobs that a person asks for g
 turn of their group runs. Nothing here writes memory: the result of a job goes through the pipeline like a request.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import deque

@@ -4,8 +4,6 @@ A sentence is a span of its turn, so that a copy has the bytes of the turn. A *p
 of its sentences. `uncopied` tells the copied bytes from the speakers and times around them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A fold over the changes of a file in the journal (docs/decisions/026-removing-notes.md).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ Texts are compared by units: a line is one, and so is a signed note with its hea
 stand below another's heading. JSON objects are merged by member.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Files of documents: written as the newest version, unless a person has saved them."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """People's saves: each is noticed when nobody writes to the file any more, merged, and made a version."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Sequence

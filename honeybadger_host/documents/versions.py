@@ -4,8 +4,6 @@ An older text saved back, or the newest notes deleted together with something el
 They are reported with the `undo` that brings them back.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Folders that are listed again only after they changed; the names in the folders of all groups."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

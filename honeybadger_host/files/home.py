@@ -1,7 +1,5 @@
 """The home folder: make one, check one, hold it; the paths of its groups."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Written files that are not durable yet, and folders with a new name in them."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Sequence

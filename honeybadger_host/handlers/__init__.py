@@ -8,8 +8,6 @@ Reading order: `dependencies`; `notes`, `speakers`, `conversation`, `withdrawing
 and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -3,8 +3,6 @@
 With `as_of` it is a served context of the ledger, or one made of the files as they were; nothing is written.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace

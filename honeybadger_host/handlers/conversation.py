@@ -1,7 +1,5 @@
 """Conversation: `append_turn`, `append_turns`, `get_turns`, `get_history` (AM1, HB6, HB9)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

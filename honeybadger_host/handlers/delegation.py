@@ -5,8 +5,6 @@ answers that its model gave, and one commit has the turns of that session, the r
 of its group, because the turn that asks still holds it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

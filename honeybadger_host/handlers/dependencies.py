@@ -1,7 +1,5 @@
 """Everything that the handlers of one host use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

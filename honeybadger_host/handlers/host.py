@@ -1,7 +1,5 @@
 """The host itself: `ping`; and for the operator `list_groups`, the groups in numbers, and `forget`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime

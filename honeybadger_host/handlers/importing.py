@@ -1,7 +1,5 @@
 """`import_records`: the operator imports the memory of another program (docs/decisions/034-in-and-out.md)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

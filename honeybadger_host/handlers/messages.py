@@ -1,7 +1,5 @@
 """`send_message`, and `get_messages`, which can wait for one (HB10)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Notes: `update_memory`, `edit_note` and `read_group_files` (HB1-HB4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ All of it is one request, so one commit: a kill leaves all or nothing. If the jo
 files, the request is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

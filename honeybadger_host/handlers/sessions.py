@@ -1,7 +1,5 @@
 """Session documents: loaded, updated, compacted, deleted, listed (CM1-CM4); `record_feedback` (RB13)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final

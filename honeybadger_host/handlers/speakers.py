@@ -1,7 +1,5 @@
 """The names that turns are shown under: nobody is shown under a name that is, or looks like, another's."""
 
-from __future__ import annotations
-
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ It ends with one commit: its turns, the new state of the task, and the receipt t
 twice.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final
 

@@ -4,8 +4,6 @@ A task is its file. Requests and people change that file; the runs of a task are
 overwrites the other.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

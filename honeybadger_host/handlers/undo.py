@@ -3,8 +3,6 @@
 The reversal of an edit is merged into the present content of its file. Notes move to the archive, or return from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

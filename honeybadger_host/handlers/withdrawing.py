@@ -1,7 +1,5 @@
 """`withdraw_turns`: the last turns of a conversation are taken back, and `undo` restores them; the log keeps all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Working memory: `save_to_working_memory`, `get_from_…`, `search_…`, `list_working_memory` (RB6, RB12)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final

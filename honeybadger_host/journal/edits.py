@@ -4,8 +4,6 @@ A person's edit, and a change of the host within a file, is a row of `changes` t
 which. `seen` says how a file was when the host looked at it last, with all changes up to a seq.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import sqlite3

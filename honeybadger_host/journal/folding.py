@@ -5,8 +5,6 @@ If the past of a file does not begin with its first change, the oldest known tex
 version does it once.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence

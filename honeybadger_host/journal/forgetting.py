@@ -5,8 +5,6 @@ that the history of a file can be followed as before; digests of what held them 
 quoted goes from them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -1,7 +1,5 @@
 """The difference of two texts, line by line, and how one is made from the other. Pure."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence

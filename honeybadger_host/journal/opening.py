@@ -1,7 +1,5 @@
 """The journal's file as a whole: made when there never was one, brought forward, checked, copied."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import uuid

@@ -1,7 +1,5 @@
 """Reads a journal that a host may have open: its changes, for people and for looking back."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Triggers keep a digest of each change and receipt, so that a bit that flipped in
 changes or deletes such a row does so through `know_digests`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sqlite3

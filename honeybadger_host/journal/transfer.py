@@ -1,7 +1,5 @@
 """All that a journal has of one group, out of one home and into another."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing

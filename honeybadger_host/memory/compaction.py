@@ -1,7 +1,5 @@
 """Compaction of a session document, which keeps its size within limits (CM3). Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

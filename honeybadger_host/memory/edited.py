@@ -1,7 +1,5 @@
 """JSON that people edit: files, and lines of logs, checked against a model, with errors for who wrote them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, TypeVar

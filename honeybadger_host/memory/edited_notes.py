@@ -4,8 +4,6 @@ They are found by the lines of recorded edits. So an agent's note counts as edit
 lines elsewhere in the file. `blame` follows each line through all versions, but that takes too long for a context.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Feedback on answers, in a log of the group (RB13): neither searched nor shown, only passes over memory read it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final

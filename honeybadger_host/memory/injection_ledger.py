@@ -8,8 +8,6 @@ earlier contexts are unknown. A kill loses nothing, a power cut the newest secon
 empty one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A moment of the past, named by the number of a change, a time, or the hash of a context."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The documents of a home: their names, groups and authors; those that changed; those that forgetting searches."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -4,8 +4,6 @@ A version has the members that requests and people set; messages and counts come
 (docs/decisions/014-session-documents.md).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is rea
 more than a short one. A line that is not a turn never hides the others: it is skipped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

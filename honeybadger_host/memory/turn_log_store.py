@@ -4,8 +4,6 @@
 stay in the log. Later turns are replayed, so there is no gap between a summary and the turns below it.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace

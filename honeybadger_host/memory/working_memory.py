@@ -4,8 +4,6 @@ One file for each key, `data/working/<group>/<session>/<key>.json`, so that a sa
 the journal, and each session sees only its own folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence

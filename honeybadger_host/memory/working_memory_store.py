@@ -3,8 +3,6 @@
 A folder is listed for every batch of requests and every query, so that a person's changes of its files count at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Every byte is checked before a home is changed: the archive is unpacked into a folder there, then renamed into place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import os

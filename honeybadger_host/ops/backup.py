@@ -4,8 +4,6 @@ The order makes it consistent (docs/decisions/011-backup.md): waiting requests a
 journal last. In the copied journal, the marks of written files are those from before the first file was read.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

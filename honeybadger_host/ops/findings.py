@@ -1,7 +1,5 @@
 """Findings of the doctor: faults in a host's status and full disks, as `status`, `doctor` and the page show them."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ The plan is written to the journal first and removed last, with the receipt of t
 command, finishes what a kill interrupted: each step may be repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -1,7 +1,5 @@
 """The files from which `forget` removes texts, and the files that go because they quote one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

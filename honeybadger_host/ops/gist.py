@@ -1,7 +1,5 @@
 """A change of the journal in a few words, for people: its author's action, and the beginning of its text. Pure."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping

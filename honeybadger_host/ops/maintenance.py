@@ -1,7 +1,5 @@
 """The host's regular work in the background: it indexes files, makes them durable and removes expired ones."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

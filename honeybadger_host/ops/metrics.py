@@ -3,8 +3,6 @@
 Imported only if metrics are switched on: prometheus-client is the extra `metrics`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from itertools import accumulate

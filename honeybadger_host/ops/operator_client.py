@@ -1,7 +1,5 @@
 """Requests of the operator's commands and page to the host, sent through the inbox of the sender `operator`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

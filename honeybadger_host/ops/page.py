@@ -1,7 +1,5 @@
 """The operators' page: a separate process that the host starts and stops."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ files of its databases, it would lose its locks on them (SQLite, "How to corrupt
 meanwhile.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """The host's status file and its metrics."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The host as a systemd service: a plan of files and commands, which `write` and `run` carry out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Make, list and revoke the tokens of senders: `config/tokens.json` (honeybadger_agent/sender_tokens.py)."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Sources: docs/decisions/017-recall.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime

@@ -6,8 +6,6 @@ Removed documents stay in their block and are listed in `gone`.
 Sources: docs/decisions/017-recall.md.
 """
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from array import array

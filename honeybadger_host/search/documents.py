@@ -1,7 +1,5 @@
 """The documents of the index: pieces of files, each found separately, and their kinds. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias

@@ -7,8 +7,6 @@ neighbours, this loses nothing and needs no building.
 Sources: docs/decisions/020-vectors.md.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import threading

@@ -5,8 +5,6 @@ without another index. Terms are stored as term ids of 4 bytes, so that loading 
 is never given twice while a host runs, not even after a rebuild.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

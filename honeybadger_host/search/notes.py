@@ -1,7 +1,5 @@
 """The notes of a MEMORY.md by the ids that searches show, with their places and texts. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

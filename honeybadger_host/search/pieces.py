@@ -4,8 +4,6 @@ An entry, a note of MEMORY.md, a paragraph of HISTORY.md, a turn, a fact or a ta
 these files: a malformed one is reported, and the others stay searchable.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

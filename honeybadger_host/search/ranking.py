@@ -8,8 +8,6 @@ with the question.
 Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime

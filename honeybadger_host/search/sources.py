@@ -1,7 +1,5 @@
 """The files of a home that are searched: entries, MEMORY.md, HISTORY.md, the logs and the documents of sessions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The search in working memory: a session's entries, ranked as everything else is (RB6)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import datetime

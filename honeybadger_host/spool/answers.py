@@ -1,7 +1,5 @@
 """Answers to requests: write the reply, remove the request, log it, and set aside a request that cannot be served."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 A change whose file cannot be written is refused before the commit, with all changes based on it.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A letter is kept until an operator drops it. If all letters together exceed the 
 with the most bytes are removed: an agent that sends garbage can neither fill the disk nor push out others' letters.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Nothing is claimed by renaming; a request file stays until its reply is written.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

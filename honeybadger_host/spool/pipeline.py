@@ -12,8 +12,6 @@ other threads, after the earlier changes of their group are written. A turn runs
 decided and written with a later batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sqlite3

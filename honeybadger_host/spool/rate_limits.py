@@ -3,8 +3,6 @@
 Pure: the clock is an argument, nothing is read or written. One thread at a time (docs/decisions/018-limits.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable

@@ -5,8 +5,6 @@ power cut its name may be there without its bytes, or with some of them, and its
 answer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """The senders of closed mode: `config/senders.json`, `{"<group>/<sender>": {"uid": 1001}}`, which operators write."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -4,8 +4,6 @@ The listing is the truth: each file in an inbox that was not taken is a request.
 at a sweep; never while some requests of its last listing wait.
 """
 
-from __future__ import annotations
-
 import errno
 import heapq
 import itertools

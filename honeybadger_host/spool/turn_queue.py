@@ -4,8 +4,6 @@ The journal counts the attempts of a turn, and keeps each answer of its model be
 crash interrupts continues after its last answer; one that was interrupted too often becomes a dead letter.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from dataclasses import dataclass, field

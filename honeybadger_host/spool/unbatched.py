@@ -4,8 +4,6 @@ Each query runs on a thread; a waiting request takes none. A turn runs for minut
 with a later batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping

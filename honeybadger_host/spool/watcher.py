@@ -5,8 +5,6 @@ after three system calls of anybody who may write below it (docs/decisions/003-w
 first arrival until it is listed: so a flood costs one event for each listing, not one for each file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """JSON that others wrote, read without an error where it is none. Pure."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Compares tags and categories without case, width and white space."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Sources: HB2 (note), HB6 (history line, estimate), docs/decisions/004-text.md (neutralised text and the reasons).
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from datetime import UTC, datetime

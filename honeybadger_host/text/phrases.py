@@ -4,8 +4,6 @@ Case, spaces, line ends, Unicode form, invisible characters and JSON escapes mak
 removed; their number stays, so that every version of a file still fits its history.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right

@@ -1,7 +1,5 @@
 """Times as text, in the one format of files, replies and commands."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, time, timedelta
 from typing import Literal
 

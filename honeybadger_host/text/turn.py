@@ -1,7 +1,5 @@
 """One turn of a conversation, and its line in a history. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property

@@ -3,8 +3,6 @@
 A conversation of ChatGPT is a tree of messages. Claude exports `projects.json` and `memories.json`, too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Importer for Claude Code: transcripts of a project (`<session>.jsonl`) and its memory (Markdown files)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final

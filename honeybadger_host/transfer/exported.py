@@ -10,8 +10,6 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 ```
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 A host may serve the home meanwhile: files that change while they are copied are copied again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile

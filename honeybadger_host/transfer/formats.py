@@ -1,7 +1,5 @@
 """The formats of imports, and the detection of a format."""
 
-from __future__ import annotations
-
 import re
 import tarfile
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ of imported turns, and the journal those of entries: a second import sends nothi
 (docs/decisions/034-in-and-out.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """Read the elements of a JSON array one at a time, as an export of years of conversations may not fit into memory."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@ The export is checked first, then one commit takes it in, then its files are mov
 of the group exists. If a kill interrupts the moves, the next host or command finishes them first.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import zlib

@@ -1,7 +1,5 @@
 """A group as plain files for people: one entry a file with front matter, one conversation a file."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path

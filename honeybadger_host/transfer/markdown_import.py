@@ -1,7 +1,5 @@
 """A folder of Markdown, as Obsidian, basic-memory and OpenClaw's workspaces have it: each file is an entry."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """Importers for mem0's JSON and for the graph of the MCP memory server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

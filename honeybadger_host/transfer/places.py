@@ -3,8 +3,6 @@
 After a kill the next start of a host moves the files of a loaded group into place.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

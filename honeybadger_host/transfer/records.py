@@ -1,7 +1,5 @@
 """The interface of importers: a function from a file of another program to its records, in order."""
 
-from __future__ import annotations
-
 import os
 import stat
 import zipfile

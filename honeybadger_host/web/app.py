@@ -1,7 +1,5 @@
 """The routes of the page, and the answers to failures."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Mapping

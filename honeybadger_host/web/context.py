@@ -1,7 +1,5 @@
 """The context that an agent gets now, or got earlier, with the reasons; and its search."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from functools import partial

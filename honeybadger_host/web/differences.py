@@ -1,7 +1,5 @@
 """The lines that one change removed and added, for a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """One entry or note with its history and authors; edit, pin and forget it. A note is found by its id."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Final

@@ -3,8 +3,6 @@
 `docs/decisions/036-page.md` lists the attack that each check prevents.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

@@ -1,7 +1,5 @@
 """The health of the host: its status, its dead letters, its log, and the doctor."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from honeybadger_host.ops.findings import faults_in

@@ -4,8 +4,6 @@ A journal has no index by file or group and may have millions of changes. So a p
 and says how far back it read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby

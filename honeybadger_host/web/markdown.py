@@ -1,7 +1,5 @@
 """Text as HTML: every character escaped, hidden characters shown, nothing loaded, no address followed. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The memory of a group as one table of notes and entries: search, filter, archive and pin."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import Counter

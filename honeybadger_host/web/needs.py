@@ -1,7 +1,5 @@
 """The first page: what needs the operator, the agents at work, and the groups."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """Pages from templates: all text is escaped, hidden characters are shown, times and addresses have one form."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

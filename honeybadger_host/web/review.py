@@ -1,7 +1,5 @@
 """Decisions of the operator about proposals of curation and writes of agents, operation by operation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Start and stop of the page: lock the home, listen, print one link, serve until a signal."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """A conversation with an agent: its turns, the answer while it is written, and feedback on answers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Final

@@ -1,7 +1,5 @@
 """The tasks of a group: their next runs, the outcome of their last one, and the operator's actions."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import orjson

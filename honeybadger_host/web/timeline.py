@@ -1,7 +1,5 @@
 """All changes, newest first, told live; the difference that each made, undo and rewind."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A request of a browser: its checked members, its home, and the requests to the host that answer it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@
 reading all of them. A line that is not a message is skipped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from bisect import bisect_right

@@ -5,8 +5,6 @@ same id, so that the receiver can recognise it. A failed delivery is repeated wi
 wait for it: none is left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

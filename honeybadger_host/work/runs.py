@@ -1,7 +1,5 @@
 """The runs of tasks: the message to the agent, and the record of a run (HB7)."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ a turn whose id is made of task and time. After a kill the next start continues 
 left its record in the same commit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

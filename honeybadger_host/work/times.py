@@ -9,8 +9,6 @@ answers a moment before the one it was asked about in the second half of a repea
 where a clock is set back by 30 minutes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 Texts of a request are neutralised, screened for credentials, and not blank.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """`change_many`: several changes of entries in one commit, all of them or none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

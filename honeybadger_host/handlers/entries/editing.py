@@ -4,8 +4,6 @@ Text and labels change within the file. A new category, or a new name, is a new 
 removed here, in one transaction.
 """
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, replace
 from datetime import datetime

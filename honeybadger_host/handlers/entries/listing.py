@@ -1,7 +1,5 @@
 """`list_memory_entries`: the entries of a group by category and name, as they are indexed; and its categories."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 A function loads the files that it looks at for the decision, unless it says that it does not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ The file of an entry is named after its text, so one look shows whether the text
 (docs/decisions/013-entries.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

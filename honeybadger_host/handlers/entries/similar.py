@@ -1,7 +1,5 @@
 """Entries similar to a new one: reported to its sender, never merged automatically."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`archive_memory`, and superseded entries: they move to the archive, and name the entry that superseded them."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Proposals of curation, the operator's decisions, and the passes that the operator asks for."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime

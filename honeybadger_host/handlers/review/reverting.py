@@ -4,8 +4,6 @@ The journal has the earlier content of each file. Later changes are merged with 
 the pass is not the session's newest, its turns are marked to be consolidated again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -5,8 +5,6 @@ made. The proposal keeps the request itself, without credentials. Accepting it d
 by the sender who asked for it (docs/decisions/032-what-a-save-meets.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

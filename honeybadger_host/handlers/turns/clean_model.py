@@ -1,7 +1,5 @@
 """A model whose answers are free of thinking and credentials, and timed."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """A turn as people see it while it runs: the model's text, screened, and the tools."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import orjson

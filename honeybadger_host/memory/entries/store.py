@@ -3,8 +3,6 @@
 Folders are listed on demand, so changes by people need no event. Links are not followed.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

@@ -1,7 +1,5 @@
 """The archive of a group: notes that left memory, with their signatures, and entries, each in its file. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Budgets: history under a token budget, notes under a share, shares under a whole. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush

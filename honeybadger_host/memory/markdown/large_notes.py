@@ -1,7 +1,5 @@
 """A MEMORY.md that is too large to be served whole: the newest notes of each author."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

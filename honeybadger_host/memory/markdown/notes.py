@@ -1,7 +1,5 @@
 """MEMORY.md as notes: where one ends and the next begins, and who signed it. Pure."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections import Counter

@@ -4,8 +4,6 @@ All else in the file is people's text: the text above the first such heading, an
 consolidated sessions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Collection

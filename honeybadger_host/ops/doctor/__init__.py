@@ -3,8 +3,6 @@
 Reading order: `home_checks` and `agent_checks`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The doctor's checks of agents, their models, prompts and coding tools: functions of the home folder."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each check is a function of the home folder.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

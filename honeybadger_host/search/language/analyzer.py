@@ -7,8 +7,6 @@ Stop words stay in documents and are removed from questions only.
 Sources: RB3, docs/decisions/017-recall.md.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -5,8 +5,6 @@ means that day of every year. Other ways to write a date found nothing more in f
 (docs/decisions/017-recall.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

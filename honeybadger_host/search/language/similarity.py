@@ -7,8 +7,6 @@ words are kept in memory. Pairs are rare even if both of their words are common.
 Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in tests/host/search/test_similarity.py.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from itertools import pairwise

@@ -5,8 +5,6 @@ of Chinese characters that do not belong together (`猫叫`). Only words that th
 correct word costs nothing and is never read as another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from string import ascii_lowercase

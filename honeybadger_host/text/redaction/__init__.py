@@ -7,8 +7,6 @@ Source: docs/decisions/010-secrets.md.
 Reading order: `rules`, `keyword_rules`, `any_bytes`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

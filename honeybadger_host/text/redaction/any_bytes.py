@@ -1,7 +1,5 @@
 """Redacts bytes of any kind, such as a request that nobody could read."""
 
-from __future__ import annotations
-
 import codecs
 from collections import Counter
 from typing import Any

@@ -4,8 +4,6 @@ These words often occur without a secret, so most of the rules here are exceptio
 `password: required`, `password=get_password()`.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -6,8 +6,6 @@ Ordinary text has few anchors, so it costs little more than the search. A patter
 anchor, or only what it matches, so the time is linear in the length of the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
