@@ -210,6 +210,9 @@ def _unknown(name: str, where: str) -> SettingsError:
     below, _, rest = name.partition(".")
     if rest in names:
         return SettingsError(f"{where}: {rest} stands below the table [{below}]: move it above all tables")
+    if below in Settings.model_fields and not rest:
+        members = [_spelled(known, where) for known in names if known.startswith(f"{below}.")]
+        return SettingsError(f"{where}: {below} is a section, not a setting: name one of {', '.join(members)}")
     near = meant(name, names)
     hint = f"did you mean {_spelled(near, where)}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")

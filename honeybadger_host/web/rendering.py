@@ -60,7 +60,8 @@ def problem(
     """
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": typed or {}}
-    return page("problem.html", shown or Shown(), code=status, headers=headers, **values)
+    shown = shown or Shown(may_write=True)  # not called read-only: nobody knows yet who asks
+    return page("problem.html", shown, code=status, headers=headers, **values)
 
 
 def first_words(text: str) -> str:

@@ -84,5 +84,6 @@ def test_another_site_can_neither_frame_nor_post(open_tab: MakeTab, site: Site) 
     with tab.page.expect_navigation():
         tab.page.evaluate("document.forms[0].submit()")
     assert "You are not signed in" in tab.words()  # the cookie is not sent from elsewhere
+    assert "read-only" not in tab.words()
     assert not client.get_memory(entry.id).pinned
     tab.failed.clear()
