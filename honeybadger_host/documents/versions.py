@@ -186,6 +186,7 @@ class Saved:
                 before = events[number - 2] if number > 1 else None
                 if is_last and not is_read and not self._misses(before, event, recent):
                     is_read = self._revises(event, typed, unread, recent)
+                    unread += self._unread_by_both(events[: number - 1], event, recent) if is_read else []
                 is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
                     unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
@@ -214,6 +215,16 @@ class Saved:
         note = before.data.strip()
         texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
         return note not in self.text and all(note in text for text in texts)
+
+    def _unread_by_both(self, events: Sequence[Row], edit: Row, recent: Sequence[SavedText]) -> list[bytes]:
+        """Return the notes just before an edit that neither its author nor the author of this text had read."""
+        texts = [self.text, *(one.text for one in recent if one.at >= edit.at)]
+        unread: list[bytes] = []
+        for row in reversed(events):
+            if not is_append(row) or any(row.data.strip() in text for text in texts):
+                break
+            unread.append(row.data)
+        return unread
 
     def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
         """Return whether the text has lines that came with an edit."""

@@ -179,6 +179,17 @@ def test_what_one_person_wrote_stays_when_another_saves(world: World) -> None:
     assert sorted(world.text.split()) == sorted((b"Mine.\nYours.\n" + earlier + note("c")).split())
 
 
+def test_an_unread_note_stays_when_two_people_type_at_one_place(world: World) -> None:
+    for text in ("n1", "n2", "n3", "n4", "n5"):
+        world.add(text)
+        world.look(seconds=60)
+    world.save(note("n1") + b"One line.\n" + note("n2"))
+    world.look()
+    world.save(note("n1") + b"Another line.\n" + note("n2") + note("n3") + note("n4"))
+    world.look()
+    assert note("n5") in world.text
+
+
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     world.add("a")
     world.look(seconds=60)
