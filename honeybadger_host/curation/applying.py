@@ -46,7 +46,7 @@ from honeybadger_host.memory.turn_log_store import (
 )
 from honeybadger_host.search.notes import NOTE_ID, notes_of
 from honeybadger_host.text.labels import each_once, folded
-from honeybadger_host.text.neutralise import neutralise, one_line, render_note
+from honeybadger_host.text.neutralise import escape_comments, neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 # Member of a merged entry's metadata: id, author, category and times of each of its sources.
@@ -194,7 +194,8 @@ class _Decision:
 
     def _told(self, operation: Operation) -> str:
         """Return a history or a summary as one paragraph; a model's text is indented as nobody's words."""
-        lines = [line.rstrip() for line in neutralise(operation.result or "").text.splitlines() if line.strip()]
+        text, _ = escape_comments(neutralise(operation.result or "").text)
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if self._writer(operation):
             lines = [f"    {line.lstrip()}" for line in lines]
         return "\n".join(lines)

@@ -140,7 +140,7 @@ def _minute(at: datetime) -> str:
 def _heading(section: str) -> Neutral:
     """Cached: sections repeat (`Notes`, `Preferences`)."""
     heading = one_line(section)
-    text, count = _COMMENT.subn(r"\g<0>\\", heading.text)
+    text, count = escape_comments(heading.text)
     return Neutral(text, {**heading.changed, "comments": 1}) if count else heading
 
 
@@ -199,6 +199,11 @@ def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
     return lines, changed + _escape(lines, is_item=True)
 
 
+def escape_comments(text: str) -> tuple[str, int]:
+    """Return a text with a backslash before each comment of HTML, which would hide what follows; and their number."""
+    return _COMMENT.subn(r"\g<0>\\", text)
+
+
 def _split(text: str) -> list[str]:
     return [line.rstrip(" \t") for line in text.split("\n")] if "\n" in text else [text]
 
@@ -219,6 +224,6 @@ def _escape(lines: list[str], *, is_item: bool) -> Counter[str]:
             lines[number] = f"{line[: found.end()]}\\{line[found.end() :]}"
             changed["underlines"] += 1
         if "<!--" in line:
-            lines[number], count = _COMMENT.subn(r"\g<0>\\", lines[number])
+            lines[number], count = escape_comments(lines[number])
             changed["comments"] += bool(count)
     return changed
