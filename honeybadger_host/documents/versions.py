@@ -183,10 +183,10 @@ class Saved:
             event = events[number - 1]
             if is_edit(event):
                 is_read = self._shows(event, old_lines)
-                before = events[number - 2] if number > 1 else None
-                if is_last and not is_read and not self._misses(before, event, recent):
-                    is_read = self._revises(event, typed, unread, recent)
-                    unread += self._unread_by_both(events[: number - 1], event, recent) if is_read else []
+                if is_last and not is_read:
+                    lacking, is_older = self._lacking(events[: number - 1], event, recent)
+                    is_read = not is_older and self._revises(event, typed, unread, recent)
+                    unread += lacking if is_read else []
                 is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
                     unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
@@ -208,23 +208,21 @@ class Saved:
             if last is None or (one.at >= last.at and (is_edit(last) or last.data.strip() in one.text)):
                 yield one.text
 
-    def _misses(self, before: Row | None, edit: Row, recent: Sequence[SavedText]) -> bool:
-        """Return whether the text lacks the note that came before an edit, and the author of the edit had read it."""
-        if before is None or not is_append(before):
-            return False
-        note = before.data.strip()
-        texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
-        return note not in self.text and all(note in text for text in texts)
+    def _lacking(self, events: Sequence[Row], edit: Row, recent: Sequence[SavedText]) -> tuple[list[bytes], bool]:
+        """Return the notes just before an edit that neither its author nor the author of this text had read.
 
-    def _unread_by_both(self, events: Sequence[Row], edit: Row, recent: Sequence[SavedText]) -> list[bytes]:
-        """Return the notes just before an edit that neither its author nor the author of this text had read."""
-        texts = [self.text, *(one.text for one in recent if one.at >= edit.at)]
+        And whether this text lacks the note before those, which the author of the edit had read.
+        """
+        texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
         unread: list[bytes] = []
         for row in reversed(events):
-            if not is_append(row) or any(row.data.strip() in text for text in texts):
+            note = row.data.strip()
+            if not is_append(row) or note in self.text:
                 break
+            if all(note in text for text in texts):
+                return unread, True
             unread.append(row.data)
-        return unread
+        return unread, False
 
     def _shows(self, row: Row, old_lines: Counter[bytes]) -> bool:
         """Return whether the text has lines that came with an edit."""

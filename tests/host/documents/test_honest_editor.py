@@ -179,15 +179,22 @@ def test_what_one_person_wrote_stays_when_another_saves(world: World) -> None:
     assert sorted(world.text.split()) == sorted((b"Mine.\nYours.\n" + earlier + note("c")).split())
 
 
-def test_an_unread_note_stays_when_two_people_type_at_one_place(world: World) -> None:
-    for text in ("n1", "n2", "n3", "n4", "n5"):
-        world.add(text)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (note("n0") + b"One.\n" + note("n1"), note("n0") + b"Other.\n" + note("n1") + note("n2") + note("n3")),
+        (note("n0") + note("n1") + b"One line.\n" + note("n3"), note("n0").replace(b"- n0\n", b"") + note("n1")),
+    ],
+)
+def test_unread_notes_stay_when_two_people_change_one_place(world: World, one: bytes, other: bytes) -> None:
+    for number in range(5):
+        world.add(f"n{number}")
         world.look(seconds=60)
-    world.save(note("n1") + b"One line.\n" + note("n2"))
+    world.save(one)
     world.look()
-    world.save(note("n1") + b"Another line.\n" + note("n2") + note("n3") + note("n4"))
+    world.save(other)
     world.look()
-    assert note("n5") in world.text
+    assert note("n3") + note("n4") in world.text
 
 
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
