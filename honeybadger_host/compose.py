@@ -77,14 +77,12 @@ from honeybadger_host.work.times import read_cron, read_zone
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
-    from honeybadger_host.ops.metrics import Metrics
     from honeybadger_host.search.embeddings import Embedder
 
 
 def build(
     home: Path,
     settings: Settings,
-    metrics: Metrics | None = None,
     *,
     passed: Callable[[str], None] = lambda point: None,
     member: Member | None = None,
@@ -92,14 +90,11 @@ def build(
     """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
 
     Args:
-        metrics: writes the metrics file; see `open_metrics`.
         passed: see `Answers`.
         member: this machine as one of several, once it owns the home; it has the lock.
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
     check_home(home)
-    if any(push.webhook for push in settings.messages.push):
-        _check_installed("httpx2", "messages.push with webhook needs httpx2", "webhooks")
     with ExitStack() as opened:
         lock = HomeLock(home) if member is None else member.lock
         opened.callback(lock.release)
@@ -109,7 +104,7 @@ def build(
         check_groups(home)
         lock.sign(journal.identity)
         finish_loading(home)
-        host = _put_together(home, settings, metrics, lock, journal, opened, passed)
+        host = _put_together(home, settings, lock, journal, opened, passed)
         host.opened = opened.pop_all()
     return host
 
@@ -117,7 +112,6 @@ def build(
 def _put_together(
     home: Path,
     settings: Settings,
-    metrics: Metrics | None,
     lock: HomeLock,
     journal: Journal,
     opened: ExitStack,
@@ -233,7 +227,6 @@ def _put_together(
         counters=counters,
         senders=senders,
         models=models,
-        metrics=metrics,
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
         started=time.monotonic(),
     )
@@ -364,14 +357,22 @@ def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
     return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
 
 
-def open_metrics(home: Path, textfile: str) -> Metrics | None:
-    """Return the writer of metrics, or None if they are off. Raises SettingsError."""
-    if not textfile:
-        return None
+def check_targets(home: Path, settings: Settings) -> None:
+    """Raise SettingsError if metrics cannot be written, or messages cannot be pushed, as the settings say."""
+    if any(push.webhook for push in settings.messages.push):
+        _check_installed("httpx2", "messages.push with webhook needs httpx2", "webhooks")
+    if not settings.metrics.textfile:
+        return
     _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")
-    from honeybadger_host.ops.metrics import Metrics
-
-    return Metrics(home, Path(textfile))
+    path = home / settings.metrics.textfile
+    if path.suffix != ".prom":
+        raise SettingsError(f"metrics.textfile {path} must end in .prom: node_exporter reads no other names")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        uid = os.geteuid()
+        raise SettingsError(
+            f"metrics.textfile {path}: {path.parent} is not a folder that uid {uid} may write to: make it, or choose "
+            "another"
+        )
 
 
 def _check_installed(module: str, what: str, extra: str) -> None:

@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from honeybadger_host import __version__
-from honeybadger_host.compose import build, open_metrics
+from honeybadger_host.compose import build, check_targets
 from honeybadger_host.configuration import notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.log import log
@@ -36,7 +36,6 @@ from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
-    from honeybadger_host.ops.metrics import Metrics
 
 
 # Seconds that a thread computes while others wait for Python's lock; the default of 5 ms is several batches.
@@ -54,25 +53,23 @@ _GRACE_OF_TURNS = 0.8  # share of the grace time for turns; the rest is for the 
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
     """Serve a home until SIGTERM or SIGINT. Raises HostError."""
     _tune_process()
-    metrics = open_metrics(home, settings.metrics.textfile)
+    check_targets(home, settings)
     if not settings.cluster.urls:
-        _run(home, settings, metrics, passed, None)
+        _run(home, settings, passed, None)
         return
     from honeybadger_host.cluster.member import Member  # needs an extra
 
     is_moved = True
     while is_moved:  # after a move this machine follows
-        with contextlib.closing(Member(home, settings, notify, metrics)) as member:
+        with contextlib.closing(Member(home, settings, notify)) as member:
             if not member.own():
                 return
-            _run(home, settings, metrics, partial(member.pass_on, passed=passed), member)
+            _run(home, settings, partial(member.pass_on, passed=passed), member)
             is_moved = not member.stopping.is_set()
 
 
-def _run(
-    home: Path, settings: Settings, metrics: Metrics | None, passed: Callable[[str], None], member: Member | None
-) -> None:
-    with contextlib.closing(build(home, settings, metrics, passed=passed, member=member)) as host:
+def _run(home: Path, settings: Settings, passed: Callable[[str], None], member: Member | None) -> None:
+    with contextlib.closing(build(home, settings, passed=passed, member=member)) as host:
         try:
             anyio.run(_serve, host, member)
         except BaseExceptionGroup as group:

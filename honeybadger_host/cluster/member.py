@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
@@ -46,13 +46,9 @@ from honeybadger_host.observe import Counters, recent_events, resident_bytes, wr
 from honeybadger_host.ops.host import FOLLOWS
 from honeybadger_host.ops.maintenance import HOUSEKEEPING_SECONDS
 from honeybadger_host.ops.residue import Residue
-from honeybadger_host.ops.status import STATUS_SECONDS
+from honeybadger_host.ops.status import STATUS_SECONDS, write_metrics
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import SenderList
-
-if TYPE_CHECKING:  # needs an extra
-    from honeybadger_host.ops.metrics import Metrics
-
 
 # The owner publishes a snapshot, and removes the log before it, when the log's bytes exceed this share of the journal's
 # bytes: so all snapshots together never cost more than the log itself.
@@ -66,16 +62,13 @@ class Member:
 
     Args:
         notify: tells systemd.
-        metrics: writes them while this machine follows.
     """
 
-    def __init__(
-        self, home: Path, settings: Settings, notify: Callable[[str], None], metrics: Metrics | None = None
-    ) -> None:
+    def __init__(self, home: Path, settings: Settings, notify: Callable[[str], None]) -> None:
         """Lock the home and read how far its journal has come. Raises HostError."""
         check_home(home)
         self.home = home
-        self._settings, self._notify, self._metrics = settings, notify, metrics
+        self._settings, self._notify = settings, notify
         self._path = home / JOURNAL_FILE
         self.lock = HomeLock(home)
         self._writer: sqlite3.Connection | None = None  # to the journal, while this machine follows
@@ -206,8 +199,7 @@ class Member:
             }
             try:
                 write_status(self.home, status)
-                if self._metrics is not None:
-                    self._metrics.publish(status, self._counters)
+                write_metrics(self.home, self._settings, status, self._counters)
             except OSError as error:
                 log.debug("status.failed", error=str(error))  # a full disk stops nobody who follows
             self.stopping.wait(STATUS_SECONDS)

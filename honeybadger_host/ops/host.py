@@ -1,11 +1,9 @@
 """The parts of a running host, by name."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
@@ -24,9 +22,6 @@ from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler
-
-if TYPE_CHECKING:  # needs an extra
-    from honeybadger_host.ops.metrics import Metrics
 
 FOLLOWS: Final = "follows"  # the mode in the status of a host while another machine owns the home
 
@@ -57,7 +52,6 @@ class Host:
     counters: Counters
     senders: SenderList | None
     models: Models
-    metrics: Metrics | None
     ages: Ages
     started: float
     has_events: bool = False

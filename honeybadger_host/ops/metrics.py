@@ -3,7 +3,6 @@
 Imported only if metrics are switched on: prometheus-client is the extra `metrics`.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +12,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.safe_files import replace
 from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.rate_limits import LimitName
@@ -50,23 +48,16 @@ _GAUGES: Final = (
 )
 
 
-class Metrics(Collector):
-    """Writes the status and the counters of a host to the text file.
+def publish(textfile: Path, status: Mapping[str, Any], counters: Counters) -> None:
+    """Replace the text file by the status and the counters of a host. Raises OSError if it was not written."""
+    replace(textfile, generate_latest(_Metrics(status, counters)), mode=0o644, is_durable=False)
 
-    Args:
-        textfile: relative to `home`.
-    Raises SettingsError if the file cannot be written.
-    """
 
-    def __init__(self, home: Path, textfile: Path) -> None:
-        self._textfile = _checked(home / textfile)
-        self._status: Mapping[str, Any] = {}
-        self._counters = Counters()
+class _Metrics(Collector):
+    """The numbers of a host."""
 
-    def publish(self, status: Mapping[str, Any], counters: Counters) -> None:
-        """Replace the text file. Raises OSError if it was not written."""
+    def __init__(self, status: Mapping[str, Any], counters: Counters) -> None:
         self._status, self._counters = status, counters
-        replace(self._textfile, generate_latest(self), mode=0o644, is_durable=False)
 
     def collect(self) -> Iterator[Metric]:
         if "requests" in self._status:
@@ -102,14 +93,3 @@ def _number(status: Mapping[str, Any], where: str) -> Any:
             return None
         value = value[name]
     return len(value) if isinstance(value, list) else value
-
-
-def _checked(path: Path) -> Path:
-    if path.suffix != ".prom":
-        raise SettingsError(f"metrics.textfile {path} must end in .prom: node_exporter reads no other names")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise SettingsError(
-            f"metrics.textfile {path}: {path.parent} is not a folder that uid {os.geteuid()} may write to: make it, "
-            f"or choose another"
-        )
-    return path

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
@@ -14,10 +15,11 @@ from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.journal.edits import unread_of
-from honeybadger_host.observe import recent_events, resident_bytes, write_status
+from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import Failing
+from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
@@ -47,10 +49,18 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
         status |= looked
         with writing.logged():
             await anyio.to_thread.run_sync(write_status, host.home, status)
-        if host.metrics is not None:
+        if host.settings.metrics.textfile:
             with publishing.logged():
-                await anyio.to_thread.run_sync(host.metrics.publish, status, host.counters)
+                await anyio.to_thread.run_sync(write_metrics, host.home, host.settings, status, host.counters)
         await anyio.sleep(STATUS_SECONDS)
+
+
+def write_metrics(home: Path, settings: Settings, status: Mapping[str, Any], counters: Counters) -> None:
+    """Replace the metrics' file, if there is one. Raises OSError."""
+    if settings.metrics.textfile:
+        from honeybadger_host.ops.metrics import publish  # needs an extra
+
+        publish(home / settings.metrics.textfile, status, counters)
 
 
 def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
