@@ -13,8 +13,20 @@ from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import ContextResult, SearchResult, Undo
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of, check_group, inbox_group, reply_to
-from honeybadger_host.cli.options import AsJson, Home, HomeWithFiles, journal_of, moment, print_json, some_of, tell
+from honeybadger_host.cli.shared import (
+    AsJson,
+    Home,
+    HomeWithFiles,
+    asked_of,
+    check_group,
+    inbox_group,
+    journal_of,
+    moment,
+    print_json,
+    reply_to,
+    some_of,
+    tell,
+)
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.line_hunks import signed_lines

@@ -10,8 +10,14 @@ import typer
 
 from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.wire.proposals import changed_lines
-from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, print_json, tell, with_files
+from honeybadger_host.cli.shared import (
+    AsJson,
+    Home,
+    asked_of,
+    print_json,
+    tell,
+    with_files,
+)
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -10,7 +10,7 @@ import typer
 
 from honeybadger_agent.home import default_file, register_home
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import (
+from honeybadger_host.cli.shared import (
     AsJson,
     GivenHome,
     Home,

@@ -13,12 +13,13 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import asked_of, check_group
-from honeybadger_host.cli.options import (
+from honeybadger_host.cli.shared import (
     AsJson,
     GivenHome,
     Home,
     HomeWithFiles,
+    asked_of,
+    check_group,
     print_some,
     tell,
 )
