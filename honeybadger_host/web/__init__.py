@@ -5,5 +5,5 @@ extra `web`. May import `ops` and everything below it; not the daemon.
 
 Reading order: `server` (start and stop), `guards` (sessions and refused requests), `app` (the routes), `visits` (what
 a browser asks), `rendering` and `markdown`; then the pages: `needs` (the first one), `context`, `memory`,
-`entries`, `review`, `timeline` with `looking_back` and `differences`, `tasks`, `health`, `talk`.
+`entries`, `review`, `timeline` with `looking_back`, `tasks`, `health`, `talk`.
 """

@@ -50,7 +50,6 @@ _CHANGES: Final[Mapping[str, Callable[[Visit, dict[str, str]], Response]]] = {
     "/g/{group}/memory/act": memory.acted,
     "/g/{group}/entry/edit": entries.edited,
     "/g/{group}/forget": entries.forgotten,
-    "/g/{group}/notes/edit": entries.note_edited,
     "/g/{group}/review/{proposal}/decide": review.decided,
     "/g/{group}/rewind": timeline.rewound,
     "/undo": timeline.undone,

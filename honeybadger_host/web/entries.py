@@ -2,19 +2,22 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from itertools import groupby
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from honeybadger_agent.wire import EditMemory, EditNote, EntryResult, Forget, GetMemory, ReadGroupFiles
+from honeybadger_agent.wire import Request as Asked
+from honeybadger_host.documents.history import Blamed, blame_of
 from honeybadger_host.errors import NotFound as HostNotFound
 from honeybadger_host.files.home import MEMORY
+from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.reader import LogFilter
-from honeybadger_host.search.notes import notes_of
-from honeybadger_host.web.differences import difference_of
-from honeybadger_host.web.looking_back import Looked, blamed_in, look_back, note_history, note_now
+from honeybadger_host.search.notes import NOTE_ID, notes_of
+from honeybadger_host.web.looking_back import Looked, difference_of, look_back, note_history, note_now
 from honeybadger_host.web.rendering import compared, href
-from honeybadger_host.web.visits import Conflict, Invalid, NotFound, RequestFailed, Visit, action_in, go, made
+from honeybadger_host.web.visits import Conflict, Home, Invalid, NotFound, RequestFailed, Visit, action_in, go, made
 
 _ACTIONS: Final[Mapping[str, dict[str, object]]] = {
     "pin": {"pinned": True},
@@ -32,7 +35,7 @@ def entry(visit: Visit) -> Response:
             raise
         return go(href("g", visit.group, "entry", id=now))  # as with the browser's way back from an edit
     before = visit.number("before") or None
-    text = None if entry.kind != "note" else note_in(visit, id_)
+    text = None if entry.kind != "note" else _signed_notes(visit).get(id_)
     if entry.kind == "entry":
         looked = look_back(visit.home.journal, LogFilter(visit.group, file=entry.id, before=before))
     else:
@@ -50,21 +53,31 @@ def entry(visit: Visit) -> Response:
 
 
 def edited(visit: Visit, form: dict[str, str]) -> Response:
-    """Edit, pin or unpin an entry, or remove its expiry, if it has not changed since the form was made."""
-    id_, version, action = form.get("id", ""), form.get("version", ""), _action_of(form)
+    """Edit, pin or unpin an entry or a note, or remove an entry's expiry, if it is as it was when the form was made."""
+    id_, action = form.get("id", ""), action_in({"action": "edited", **form}, {"edited", *_ACTIONS})
+    try:
+        edited, seq = visit.ask(_edit_in(form, action))
+    except Conflict:  # the form for the next save is based on the text as it is now
+        now = _note_now(visit, form) if id_.startswith(NOTE_ID) else id_
+        if action in _ACTIONS or not now:
+            raise
+        return _conflict(visit, now, form)
+    return go(href("g", visit.group, "entry", id=edited.id, done=action, seq=seq))
+
+
+def _edit_in(form: dict[str, str], action: str) -> Asked[Any]:
+    """Return the request that a form asks for. Raises Invalid."""
+    id_, version = form.get("id", ""), form.get("version", "")
+    content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
+    texts: dict[str, object] = {"content": content}
+    if id_.startswith(NOTE_ID):
+        return made(EditNote, id_, **_ACTIONS.get(action, texts))
     if not version:
         raise Invalid("version is missing: load the page again")
-    content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
     tags = [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()]
-    texts: dict[str, object] = {"content": content, "title": title or None, "category": category or None}
+    texts |= {"title": title or None, "category": category or None}
     texts["tags"] = None if form.get("tags") == form.get("tags_were") else tags
-    try:
-        _, seq = visit.ask(made(EditMemory, id_, expected_version=version, **_ACTIONS.get(action, texts)))
-    except Conflict:  # the form for the next save is based on the entry as it is now
-        if action in _ACTIONS:
-            raise
-        return _conflict(visit, id_, form)
-    return go(href("g", visit.group, "entry", id=id_, done=action, seq=seq))
+    return made(EditMemory, id_, expected_version=version, **_ACTIONS.get(action, texts))
 
 
 def forgotten(visit: Visit, form: dict[str, str]) -> Response:
@@ -111,44 +124,23 @@ def id_of(group: str, note: str) -> str:
     return next(iter(notes_of(group, note.encode())), "")
 
 
-def _action_of(form: dict[str, str]) -> str:
-    """Return one of `_ACTIONS`, or `edited` for a form with new text. Raises Invalid."""
-    return action_in({"action": "edited", **form}, {"edited", *_ACTIONS})
-
-
-def note_in(visit: Visit, id_: str) -> str | None:
-    """Return the text of a signed note in MEMORY.md by its id, or None if it is not there."""
+def _signed_notes(visit: Visit) -> dict[str, str]:
+    """Return id -> text of the signed notes in MEMORY.md."""
     memory = (visit.read(ReadGroupFiles()).memory or "").encode()
-    found = notes_of(visit.group, memory).get(id_)
-    return None if found is None or not found.author else memory[slice(*found.span)].decode()
+    notes = notes_of(visit.group, memory).items()
+    return {id_: memory[slice(*note.span)].decode() for id_, note in notes if note.author}
 
 
 def _heading_of(note: str) -> str:
     return note.strip().partition("\n")[0]
 
 
-def _note_under(visit: Visit, heading: str) -> str:
-    """Return the id of the only note with a heading; empty if there is none, or more than one."""
-    memory = (visit.read(ReadGroupFiles()).memory or "").encode()
-    notes = notes_of(visit.group, memory).items()
-    found = [id_ for id_, note in notes if heading == _heading_of(memory[slice(*note.span)].decode())]
+def _note_now(visit: Visit, form: dict[str, str]) -> str:
+    """Return the id that the note of a form has now; empty if it is gone, or several have its heading."""
+    if (now := note_now(visit.home.journal, visit.group, form["id"])) != form["id"]:
+        return now
+    found = [id_ for id_, text in _signed_notes(visit).items() if _heading_of(text) == form.get("heading")]
     return found[0] if len(found) == 1 else ""
-
-
-def note_edited(visit: Visit, form: dict[str, str]) -> Response:
-    """Edit, pin or unpin a note, if it has not changed since the form was made."""
-    id_, action = form.get("id", ""), _action_of(form)
-    wanted = _ACTIONS.get(action, {"content": form.get("content", "").strip("\n")})
-    try:
-        edited, seq = visit.ask(made(EditNote, id_, **wanted))
-    except Conflict:
-        now = note_now(visit.home.journal, visit.group, id_)
-        if now == id_:
-            now = _note_under(visit, form.get("heading", ""))
-        if action in _ACTIONS or not now:
-            raise
-        return _conflict(visit, now, form)
-    return go(href("g", visit.group, "entry", id=edited.id, done=action, seq=seq))
 
 
 def _conflict(visit: Visit, id_: str, form: dict[str, str]) -> Response:
@@ -156,7 +148,7 @@ def _conflict(visit: Visit, id_: str, form: dict[str, str]) -> Response:
     entry = visit.read(made(GetMemory, id_))
     text = _text_of(entry)
     lines = compared(text.splitlines(), form.get("content", "").splitlines()) or []
-    heading = _heading_of(note_in(visit, id_) or "")
+    heading = _heading_of(_signed_notes(visit).get(id_, ""))
     return visit.page("conflict.html", code=409, entry=entry, text=text, form=form, lines=lines, heading=heading)
 
 
@@ -171,4 +163,23 @@ def blame(visit: Visit) -> Response:
     file = MEMORY if id_ is None else visit.read(made(GetMemory, id_)).file
     file = file if file.startswith("groups/") else f"groups/{visit.group}/{file}"
     back = href("g", visit.group, "memory", kind="notes") if id_ is None else href("g", visit.group, "entry", id=id_)
-    return visit.page("blame.html", of=id_ or MEMORY, back=back, file=file, blamed=blamed_in(visit.home, file))
+    return visit.page("blame.html", of=id_ or MEMORY, back=back, file=file, blamed=_blamed_in(visit.home, file))
+
+
+def _blamed_in(home: Home, file: str) -> list[tuple[str, str, Blamed]]:
+    """Return each part of a group's file: place, text, author. Raises JournalError, NotFound, WorldFailed.
+
+    A part is a member of an entry, or successive lines that one change wrote, whose place is the first line's number.
+    It reads all changes of the file, so only the page that shows authors calls it.
+    """
+    held = read_whole(home.path / file)
+    if held is None or not home.journal.exists():
+        raise HostNotFound(f"{file} is not there, or no host has served this home yet")
+    parts = blame_of(home.journal, file, held)
+    blocks: list[tuple[str, str, Blamed]] = []
+    for _, group in groupby(parts, lambda part: part[1].origin if part[0].isdigit() else part[0]):
+        lines = [*group]
+        text = "\n".join(str(one.shown) for _, one in lines).strip("\n")
+        if text.strip():
+            blocks.append((lines[0][0], text, lines[0][1]))
+    return blocks

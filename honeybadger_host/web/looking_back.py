@@ -1,4 +1,4 @@
-"""The journal for a page: its newest changes, and the author of each line of a file.
+"""The journal for a page: its newest changes, and the lines that one of them removed and added.
 
 A journal has no index by file or group and may have millions of changes. So a page reads a limited number of changes
 and says how far back it read.
@@ -6,17 +6,16 @@ and says how far back it read.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.documents.history import Blamed, blame_of
 from honeybadger_host.errors import NotFound
 from honeybadger_host.files.home import MEMORY
-from honeybadger_host.journal.changes import NOTE_EDITED, read_whole
-from honeybadger_host.journal.edits import hunks_of
+from honeybadger_host.journal.changes import ABSENT, NOTE_EDITED, WHOLE_KINDS, fingerprint
+from honeybadger_host.journal.edits import LINE_KINDS, edit_of, hunks_of
+from honeybadger_host.journal.line_hunks import hunks_between, lines_of, signed_lines
 from honeybadger_host.journal.opening import read_position
-from honeybadger_host.journal.reader import LogFilter, read_log
+from honeybadger_host.journal.reader import LogFilter, read_change, read_last, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.visits import PER_PAGE, Home
@@ -88,20 +87,39 @@ def _changes_of_notes(journal: Path, group: str) -> list[tuple[Row, bytes, bytes
     return found
 
 
-def blamed_in(home: Home, file: str) -> list[tuple[str, str, Blamed]]:
-    """Return each part of a group's file: place, text, author. Raises JournalError, NotFound, WorldFailed.
+class Difference(NamedTuple):
+    """The lines that a change removed and added.
 
-    A part is a member of an entry, or successive lines that one change wrote, whose place is the first line's number.
-    It reads all changes of the file, so only the page that shows authors calls it.
+    Args:
+        lines: sign and text of each line.
+        unknown: why lines are missing; empty: none is.
     """
-    held = read_whole(home.path / file)
-    if held is None or not home.journal.exists():
-        raise NotFound(f"{file} is not there, or no host has served this home yet")
-    parts = blame_of(home.journal, file, held)
-    blocks: list[tuple[str, str, Blamed]] = []
-    for _, group in groupby(parts, lambda part: part[1].origin if part[0].isdigit() else part[0]):
-        lines = [*group]
-        text = "\n".join(str(one.shown) for _, one in lines).strip("\n")
-        if text.strip():
-            blocks.append((lines[0][0], text, lines[0][1]))
-    return blocks
+
+    row: Row
+    lines: Sequence[tuple[str, str]]
+    unknown: str
+
+
+def difference_of(home: Home, seq: int) -> Difference:
+    """Return the difference that one change made. Raises NotFound, JournalError."""
+    row = read_change(home.journal, seq) if home.journal.exists() else None
+    if row is None:
+        raise NotFound(f"there is no change {seq}")
+    signed, unknown = _signed_lines_of(home.journal, row)
+    return Difference(row, [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed], unknown)
+
+
+def _signed_lines_of(journal: Path, row: Row) -> tuple[Sequence[tuple[str, bytes]], str]:
+    """Return sign and text of each line that a change removed or added, and why lines are missing."""
+    if row.kind in LINE_KINDS:
+        hunks = edit_of(row).hunks
+        return signed_lines(hunks or ()), "The text of this edit was not kept." if hunks is None else ""
+    lines = lines_of(row.data)
+    if row.kind not in WHOLE_KINDS or row.kind.endswith("_removed"):
+        sign = "-" if row.kind in WHOLE_KINDS else "+"
+        return [(sign, line) for line in lines], ""
+    before = None if row.offset == ABSENT else read_last(journal, row.file, row.seq - 1)
+    if fingerprint(before) != row.offset:
+        unknown = "The earlier text is not in the change before; this is the new text."
+        return [(" ", line) for line in lines], unknown
+    return signed_lines(hunks_between(lines_of(before or b""), lines)), ""

@@ -12,8 +12,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import Rewind, Undo
 from honeybadger_host.files.home import is_served
 from honeybadger_host.journal.reader import CHANGE_KINDS, LogFilter
-from honeybadger_host.web.differences import difference_of
-from honeybadger_host.web.looking_back import look_back, newest_seq
+from honeybadger_host.web.looking_back import difference_of, look_back, newest_seq
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import Home, NotFound, Visit, checked_number, go, made
 
