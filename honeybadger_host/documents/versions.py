@@ -184,9 +184,9 @@ class Saved:
             if is_edit(event):
                 is_read = self._shows(event, old_lines)
                 if is_last and not is_read:
-                    lacking, is_older = self._lacking(events[: number - 1], event, recent)
+                    unread_by_both, is_older = self._lacking(events[: number - 1], event, recent)
                     is_read = not is_older and self._revises(event, typed, unread, recent)
-                    unread += lacking if is_read else []
+                    unread += unread_by_both if is_read else []
                 is_last = False
                 if event.at >= undone_since and self._undoes(event):  # or it is the text of who has not read it
                     unread += [b"".join(hunk.removed) for hunk in edit_of(event).hunks or ()]
