@@ -1,14 +1,13 @@
-"""Dead letters: written, counted, removed when they take too much space, and listed, retried and dropped by operators.
+"""Dead letters: written, removed when a sender has too many, and listed, retried and dropped by operators.
 
-A letter is kept until an operator drops it. If all letters together exceed the limit, the oldest letters of the sender
-with the most bytes are removed: an agent that sends garbage can neither fill the disk nor push out others' letters.
+A letter is kept until an operator drops it, or its sender has too many: then its oldest ones are removed. So an agent
+that sends garbage can neither fill the disk nor push out others' letters.
 """
 
 import contextlib
 import hashlib
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,19 +18,14 @@ import orjson
 
 from honeybadger_agent.mailbox import REQUEST_ID, REQUESTS, TURNS, Mailbox
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.files.safe_files import (
-    make_folders,
-    printable,
-    replace,
-)
+from honeybadger_host.files.safe_files import make_folders, printable, replace
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
 from honeybadger_host.text.redaction.any_bytes import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
-MAX_BYTES = 1 << 30  # size limit of data/dead/, in bytes; above it the oldest of the sender with the most are removed
-_KEPT: Final = 0.9  # share of the limit that is left after a removal, so that not every new letter causes one
+MAX_LETTERS = 5000  # of one sender; above it the oldest tenth is removed
 _REASON: Final = ".reason.json"
 # Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
 # request by hand.
@@ -83,15 +77,13 @@ class DeadLetters:
 
     Args:
         dead: the folder `data/dead`.
-        max_bytes: limit of the space that all letters take on the disk.
         keeps_secrets: credentials are not redacted.
     """
 
-    def __init__(self, dead: Path, max_bytes: int | None = None, *, keeps_secrets: bool = False) -> None:
+    def __init__(self, dead: Path, *, keeps_secrets: bool = False) -> None:
         self._dead = dead
-        self._max_bytes = MAX_BYTES if max_bytes is None else max_bytes
         self._keeps_secrets = keeps_secrets
-        self._taken: int | None = None  # bytes of all letters; None: not measured yet
+        self._counts: dict[Path, int] = {}  # folder of a sender -> its letters; missing: not counted yet
         self._lock = threading.Lock()
 
     def bury(
@@ -131,7 +123,6 @@ class DeadLetters:
             reason["box"] = inbox.folder
         if data is not None:
             replace(path, data, is_durable=False)
-            self.take(path)
             reason["bytes"] = str(len(data))
             if owner is not None:
                 reason["owner"] = f"uid {owner}"
@@ -141,58 +132,22 @@ class DeadLetters:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
         said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace(reason_path, said, is_durable=False)
-        self.take(reason_path)
+        self._make_room(folder)
 
-    def take(self, path: Path) -> None:
-        """Count a file that was just written, and remove letters above the limit."""
-        with self._lock:
-            if self._taken is not None:
-                self._taken += _on_disk(os.stat(path))
-            if self._taken is None or self._taken > self._max_bytes:
-                self._taken = self._make_room()
-
-    def _make_room(self) -> int:
-        """Remove letters if they are above the limit; return the bytes of those that are left."""
-        letters = {folder: _letters_in(folder) for folder in self._dead.glob("*/*")}
-        sizes = {folder: sum(size for _, _, size in found) for folder, found in letters.items()}
-        total = sum(sizes.values())
-        if total <= self._max_bytes:
-            return total  # an operator dropped some
-        dropped: Counter[Path] = Counter()
-        while total > self._max_bytes * _KEPT and any(letters.values()):
-            largest = max((folder for folder, found in letters.items() if found), key=sizes.__getitem__)
-            _, stem, size = letters[largest].pop()
-            try:
-                (largest / f"{stem}.json").unlink(missing_ok=True)
-                (largest / f"{stem}{_REASON}").unlink(missing_ok=True)
-            except OSError:
-                continue
-            sizes[largest] -= size
-            total -= size
-            dropped[largest] += 1
-        for folder, count in dropped.items():
-            group, sender = folder.parent.name, folder.name
-            log.warning(
-                "dead.dropped", group=group, sender=sender, letters=count, now_what="see what this sender sends"
-            )
-        return total
-
-
-def _letters_in(folder: Path) -> list[tuple[int, str, int]]:
-    """Return the letters of a sender, newest first: when each was written, its stem and its bytes on the disk."""
-    found: dict[str, tuple[int, str, int]] = {}
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                status = entry.stat(follow_symlinks=False)
-                stem = entry.name.removesuffix(_REASON).removesuffix(".json")
-                written_ns, _, size = found.get(stem, (status.st_mtime_ns, stem, 0))
-                found[stem] = min(written_ns, status.st_mtime_ns), stem, size + _on_disk(status)
-    return sorted(found.values(), reverse=True)
-
-
-def _on_disk(status: os.stat_result) -> int:
-    return status.st_blocks * 512  # POSIX counts in this unit
+    def _make_room(self, folder: Path) -> None:
+        """Count a letter that was just written; remove the oldest ones of a sender that has too many."""
+        with self._lock, contextlib.suppress(OSError):  # an operator dropped one meanwhile: the next letter tries again
+            self._counts[folder] = self._counts.get(folder, MAX_LETTERS) + 1
+            if self._counts[folder] <= MAX_LETTERS:
+                return
+            letters = sorted(folder.glob(f"*{_REASON}"), key=lambda path: (path.lstat().st_mtime_ns, path))
+            oldest = letters[: len(letters) - MAX_LETTERS * 9 // 10] if len(letters) > MAX_LETTERS else []
+            for path in oldest:
+                drop_dead(DeadLetter(path, {}, None))
+            self._counts[folder] = len(letters) - len(oldest)
+            if oldest:
+                who = {"group": folder.parent.name, "sender": folder.name}
+                log.warning("dead.dropped", **who, letters=len(oldest), now_what="see what this sender sends")
 
 
 def _stems_of(shown: str, data: bytes | None) -> tuple[str, str]:
