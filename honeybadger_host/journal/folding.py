@@ -8,20 +8,18 @@ version does it once.
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.journal.changes import ABSENT, NOTE_REMOVED, REMOVED, WHOLE_KINDS, fingerprint
+from honeybadger_host.journal.changes import ABSENT, NOTE_REMOVED, WHOLE_KINDS, fingerprint
 from honeybadger_host.journal.edits import (
     FORGOTTEN_DIGEST,
     LINE_KINDS,
     REVISED_KINDS,
     Edit,
     fingerprint_of,
-    hunks_of,
     insert_texts,
     is_append,
     is_edit,
@@ -34,20 +32,6 @@ from honeybadger_host.journal.line_hunks import Hunk, lines_of, reversed_hunks
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, Row
 
 _FORGOTTEN: Final = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
-
-
-@dataclass(slots=True)
-class _Old:
-    """A file as an earlier version knew it.
-
-    Args:
-        seen: how it was found last, with all changes up to `seen_seq`; None: that was not kept.
-    """
-
-    file: str
-    rows: list[Row]
-    seen_seq: int
-    seen: bytes | None
 
 
 def fold_edits(connection: sqlite3.Connection) -> None:
@@ -81,73 +65,44 @@ def begin_pasts(connection: sqlite3.Connection, files: Iterable[str]) -> None:
     query = "SELECT * FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY file, seq"
     rows = map(Row._make, connection.execute(query, (names,)).fetchall())
     for file, of_file in groupby(rows, lambda row: row.file):
-        _begin_past(connection, _Old(file, [*of_file], *seen.pop(file, (0, None))))
+        _begin_past(connection, [*of_file], *seen.pop(file, (0, None)))
     unchanged = [(file, seq + 1, text) for file, (seq, text) in seen.items() if text is not None]
     insert_texts(connection, unchanged)
 
 
-def _begin_past(connection: sqlite3.Connection, old: _Old) -> None:
-    """Follow the past of a file, and keep a text where no change tells of it."""
-    known_from, oldest = _oldest_known(old)
-    now: bytes | None = b"" if is_first(old.rows[0]) else None
-    for number, row in enumerate(old.rows):
-        if number == known_from and now != oldest:
-            insert_texts(connection, [(old.file, row.seq, oldest)])
-            now = oldest
-        now = _after(now, _united(connection, row, now))
-    if known_from == len(old.rows) and now != oldest:
-        insert_texts(connection, [(old.file, max(old.seen_seq, old.rows[-1].seq) + 1, oldest)])
+def _begin_past(connection: sqlite3.Connection, rows: Sequence[Row], seen_seq: int, text: bytes | None) -> None:
+    """Follow the past of a file back from its newest known text, and keep the oldest where no change tells of it.
 
-
-def _rewrite(connection: sqlite3.Connection, row: Row, data: bytes) -> Row:
-    connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, row.seq))
-    return row._replace(data=data)
-
-
-def _after(text: bytes | None, row: Row) -> bytes | None:
-    """Return a text after a change, or None if it is not known."""
-    if text is None and row.kind not in WHOLE_KINDS and not is_first(row):
-        return None
-    try:
-        return text_after(text or b"", row)
-    except ValueError:
-        return None
-
-
-# ----------------------------------------------------------------------------------------------------------- backward
-
-
-def _oldest_known(old: _Old) -> tuple[int, bytes]:
-    """Return where the text is known from, when the newest is followed back: how many changes before, and the text.
-
-    -1: the newest is not known.
+    Args:
+        text: how the file was found last, with all changes up to `seen_seq`; None: that was not kept.
     """
-    rows = old.rows
-    last, text = len(rows), old.seen
-    if text is None:
-        whole = [number for number, row in enumerate(rows) if row.kind in (*WHOLE_KINDS, "edit_removed")]
-        if not whole:
-            return -1, b""
-        last = whole[-1] + 1
-        text = b"" if rows[whole[-1]].kind.endswith(REMOVED) else rows[whole[-1]].data
-    for number in range(last - 1, -1, -1):
-        row = rows[number]
-        if old.seen is not None and row.seq > old.seen_seq and not is_edit(row):
+    if text is None and rows[-1].kind == "edit_removed":
+        text, seen_seq = b"", rows[-1].seq
+    for old in reversed(rows):
+        row, notes = in_new_form(old)
+        after = None if row.seq > seen_seq and not is_edit(row) else text
+        before = None if after is None else _before(after, row, notes)
+        if notes:
+            has_notes = before if row.kind == NOTE_REMOVED or before is None else after
+            row = _with_lines(row, notes, has_notes)
+        if row != old:
+            connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (row.data, row.seq))
+        if after is None:
             continue
-        earlier = _before(text, row)
-        if earlier is None:
-            return number + 1, text
-        text = earlier
-    return 0, text
+        is_told = row.kind in WHOLE_KINDS and text_after(after, row) == after
+        if before is None and not is_told:
+            insert_texts(connection, [(row.file, row.seq + 1, after)])
+        text = before
+    if text is not None and (text or not is_first(rows[0])):
+        insert_texts(connection, [(rows[0].file, rows[0].seq, text)])
 
 
-def _before(text: bytes, row: Row) -> bytes | None:
+def _before(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]]) -> bytes | None:
     """Return the text before a change, or None if it is unknown."""
     if row.kind in WHOLE_KINDS:
         return b"" if row.offset == ABSENT else None
     try:
-        notes = _notes_of(row)
-        found = text_before(text, row) if notes is None else _with_notes(text, row, notes, is_back=True)
+        found = _before_notes(text, row, notes) if notes else text_before(text, row)
     except ValueError:
         return None
     if is_append(row):
@@ -159,25 +114,21 @@ def _before(text: bytes, row: Row) -> bytes | None:
 # -------------------------------------------------------------------------------------------------------- rows of notes
 
 
-def _notes_of(row: Row) -> list[tuple[int, bytes]] | None:
-    """Return place and text of the notes that a row of the earlier form has, or None if it has another form."""
+def in_new_form(row: Row) -> tuple[Row, Sequence[tuple[int, bytes]]]:
+    """Return a row in the form of this version; and if it has notes instead of lines, their places and texts.
+
+    Raises ValueError, LookupError or TypeError where it has neither form.
+    """
     value = orjson.loads(row.data) if row.kind in REVISED_KINDS else {}
-    return [(note["at"], note["text"].encode()) for note in value["notes"]] if "size" in value else None
+    if "size" not in value:
+        return row, []
+    notes = [(note["at"], note["text"].encode()) for note in value["notes"]]
+    return row._replace(data=orjson.dumps({"hunks": value.get("hunks", [])})), notes
 
 
-def _hunks_alone(row: Row) -> bytes:
-    """Return the data of a row of the earlier form without its notes."""
-    return orjson.dumps({"hunks": orjson.loads(row.data).get("hunks", [])})
-
-
-def check_lines(row: Row) -> None:
-    """Raise ValueError, LookupError or TypeError where a change within a file has neither form."""
-    hunks_of(row if _notes_of(row) is None else row._replace(data=_hunks_alone(row)))
-
-
-def _with_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]], *, is_back: bool = False) -> bytes:
-    """Return a text after a row of the earlier form, or before it."""
-    if (row.kind == NOTE_REMOVED) is is_back:
+def _before_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return a text before some notes were taken out of it, or put into it."""
+    if row.kind == NOTE_REMOVED:
         for at, note in notes:
             text = text[:at] + note + text[at:]
         return text
@@ -186,25 +137,19 @@ def _with_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]], *, is
     return text
 
 
-def _united(connection: sqlite3.Connection, row: Row, before: bytes | None) -> Row:
-    """Return a row in the form of this version.
+def _with_lines(row: Row, notes: Sequence[tuple[int, bytes]], whole: bytes | None) -> Row:
+    """Return a row with the lines of its notes.
 
     Args:
-        before: the text right before it; None: not known, and then its lines have no place.
+        whole: the text that has the notes; None: not known, and then their lines have no place.
     """
-    notes = _notes_of(row)
-    if notes is None:
-        return row
-    if not notes:
-        return _rewrite(connection, row, _hunks_alone(row))
-    text = before if row.kind == NOTE_REMOVED or before is None else _with_notes(before, row, notes)
     removed: list[Hunk] = []
     for at, note in notes:
-        if text is None:
+        if whole is None:
             removed.append(Hunk(0, lines_of(note), []))
         else:
-            begin = text.rfind(b"\n", 0, at) + 1
-            lines, left = lines_of(text[begin : at + len(note)]), lines_of(text[begin:at])
-            removed.append(Hunk(text.count(b"\n", 0, begin), lines, left))
+            begin = whole.rfind(b"\n", 0, at) + 1
+            lines, left = lines_of(whole[begin : at + len(note)]), lines_of(whole[begin:at])
+            removed.append(Hunk(whole.count(b"\n", 0, begin), lines, left))
     hunks = removed if row.kind == NOTE_REMOVED else reversed_hunks(removed)
-    return _rewrite(connection, row, orjson.dumps({"hunks": packed_hunks(hunks)}))
+    return row._replace(data=orjson.dumps({"hunks": packed_hunks(hunks)}))

@@ -22,8 +22,8 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import Damaged, HostError
 from honeybadger_host.files.safe_files import open_plain
 from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
-from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, is_edit, packed_line, unpacked_line
-from honeybadger_host.journal.folding import check_lines
+from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit, packed_line, unpacked_line
+from honeybadger_host.journal.folding import in_new_form
 from honeybadger_host.journal.reader import CHANGE_KINDS
 from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory import edited
@@ -183,7 +183,7 @@ def _check_data(row: Row) -> None:
     if row.kind not in CHANGE_KINDS:
         raise ValueError("this version does not know this kind")
     if row.kind in REVISED_KINDS:
-        check_lines(row)
+        hunks_of(in_new_form(row)[0])
     elif row.kind == TASK_RECORD:
         TaskStates([("", row.data)])
     elif row.kind == "turn":
