@@ -11,7 +11,7 @@ from typing import Final
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.files.group_folders import Unchanged
-from honeybadger_host.files.safe_files import Signature, open_folder, open_new
+from honeybadger_host.files.safe_files import Signature, closing_fd, open_folder, open_new
 from honeybadger_host.log import log
 
 SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
@@ -174,24 +174,26 @@ class OpenInbox:
 
 def open_box(inbox: Inbox) -> OpenInbox:
     """Open the folders of an inbox, none of them through a link. Raises OSError."""
-    folder = open_folder(inbox.path)
-    try:
+    with closing_fd(open_folder(inbox.path)) as folder:
         requests = open_folder(inbox.folder, within=folder)
         try:
-            try:
-                replies = open_folder(REPLIES, within=folder)
-            except FileNotFoundError:
-                os.mkdir(REPLIES, 0o700, dir_fd=folder)
-                replies = open_folder(REPLIES, within=folder)
-                if inbox.uid is not None and inbox.uid != os.geteuid():
-                    with contextlib.suppress(PermissionError):  # see `_give`
-                        os.fchown(replies, inbox.uid, -1)
+            return OpenInbox(inbox, requests, _open_replies(folder, inbox.uid))
         except BaseException:
             os.close(requests)
             raise
-    finally:
-        os.close(folder)
-    return OpenInbox(inbox, requests, replies)
+
+
+def _open_replies(folder: int, uid: int | None) -> int:
+    """Open the replies of an inbox; they are made if missing. Raises OSError."""
+    try:
+        return open_folder(REPLIES, within=folder)
+    except FileNotFoundError:
+        os.mkdir(REPLIES, 0o700, dir_fd=folder)
+        replies = open_folder(REPLIES, within=folder)
+        if uid is not None and uid != os.geteuid():
+            with contextlib.suppress(PermissionError):  # see `_give`
+                os.fchown(replies, uid, -1)
+        return replies
 
 
 def _give(fd: int, uid: int | None) -> None:
