@@ -108,13 +108,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "files_behind": host.projections.behind,
         "compactions": host.memory.sessions.compactions,
         "cache_bytes": host.memory.files.kept.size,
-        "index": {
-            "documents": host.memory.index.documents,
-            "waiting": host.memory.index.waiting,
-            "without_vector": host.memory.index.unembedded,
-            "resident_bytes": host.memory.index.resident_bytes,
-            "rebuilds": host.memory.index.rebuilds,
-        },
+        "index": host.memory.index.status(),
         "sweeps": host.spool.sweeps,
         "swept_at": counters.swept_at,
         "watcher": {

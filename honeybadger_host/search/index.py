@@ -51,27 +51,20 @@ MAX_COMPARED_NOW: Final = 20_000
 # entries and turns the first search after a start takes 0.37 s (two cores, alternating), without the pause 0.45 to 0.7.
 _MAX_PAUSE_SECONDS: Final = 0.25
 _MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
-_NEXT: Final = "\0"  # between two names of `_Group.backlog`
+_NEXT: Final = "\0"  # between two names of a batch
 
 
 @dataclass(slots=True)
 class _Group:
-    """The files of a group that must be read.
+    """The files of a group.
 
     Args:
         fresh: files to read before the next search is answered.
-        backlog: batches of files to read in the background, the names of each in one text: as 100,000 strings they take
-            14 MiB, and leave holes in the memory.
-        is_compared: its files were compared with the index since the start, or since a folder appeared.
-        comparison: the newest that was begun; None after a folder appeared.
         folders: of entries, below the home folder.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     fresh: dict[str, None] = field(default_factory=dict)
-    backlog: deque[str] = field(default_factory=deque)
-    is_compared: bool = False
-    comparison: object = None
     folders: set[str] = field(default_factory=set)
 
 
@@ -98,16 +91,18 @@ class Index:
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
-        self._behind: set[str] = set()  # groups that may have files to read in the background, or were not compared yet
+        # Groups whose files were not compared with the index since the start, or since a folder appeared -> since when.
+        self._uncompared: dict[str, object] = {}
+        # Group -> batches of its files to read in the background, the names of each in one text: as 100,000 strings
+        # they take 14 MiB, and leave holes in the memory.
+        self._backlogs: dict[str, deque[str]] = {}
         self._db = IndexFile(path, self._start_over)  # its lock is taken after a group's, never before
         self._writer = IndexWriter(home, self._db, read_version, extent_of)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)
-        self._is_free = threading.Event()  # set while no search runs
-        self._is_free.set()
-        self._searching = 0
-        self._counting = threading.Lock()
+        self._newest_search = threading.Event()  # set when it has ended
+        self._newest_search.set()
         # Documents by group number that came or went since blocks were last written.
         self._unpacked: Counter[int] = Counter()
         if self._vectors is not None:
@@ -116,17 +111,15 @@ class Index:
     def close(self) -> None:
         self._db.close()
 
-    @property
-    def documents(self) -> int:
-        return self._db.documents.total()
-
-    @property
-    def rebuilds(self) -> int:
-        return self._db.rebuilds
-
-    @property
-    def resident_bytes(self) -> int:
-        return self._corpora.resident_bytes
+    def status(self) -> dict[str, int]:
+        """Return the index's part of the host's status."""
+        return {
+            "documents": self._db.documents.total(),
+            "waiting": self.waiting,
+            "without_vector": 0 if self._vectors is None else self._vectors.waiting,
+            "resident_bytes": self._corpora.resident_bytes,
+            "rebuilds": self._db.rebuilds,
+        }
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -146,8 +139,7 @@ class Index:
         """
         match folder.rstrip("/").split("/"):
             case ["groups", group, *rest] if NAME.fullmatch(group):
-                name = archive_of(group) if rest[:1] == ["archive"] else group
-                self._not_compared(name)
+                self._uncompared[archive_of(group) if rest[:1] == ["archive"] else group] = object()
 
     @property
     def folders(self) -> list[str]:
@@ -157,7 +149,7 @@ class Index:
     def compare(self, group: str) -> Iterator[None]:
         """Compare a group's files with the index, a few in each step."""
         state = self._group(group)
-        comparison = state.comparison = object()
+        begun = self._uncompared.get(group)
         folders: set[str] = set()
         batches: list[str] = []
         for files in self._writer.changed(group, folders):
@@ -166,12 +158,12 @@ class Index:
             yield
         state.folders = folders
         if sum(map(_count, batches)) > _MAX_FILES_NOW:
-            state.backlog = deque(batches)  # what waited is among them
+            with state.lock:
+                self._backlogs[group] = deque(batches)  # what waited is among them
         else:
             state.fresh.update(dict.fromkeys(file for batch in batches for file in batch.split(_NEXT)))
-        if state.comparison is comparison:  # else a folder appeared meanwhile, or another comparison began
-            state.is_compared = True
-        self._behind.add(group)
+        if self._uncompared.get(group) is begun:  # else a folder appeared meanwhile
+            self._uncompared.pop(group, None)
 
     def compare_all(self) -> Iterator[None]:
         """Compare all groups, as `compare`. The index is rebuilt when its file is gone.
@@ -186,30 +178,18 @@ class Index:
 
     def compare_told(self) -> Iterator[None]:
         """Compare the groups in which a folder appeared or was watched, as `compare`."""
-        for name in self._unfinished():
-            if not self._groups[name].is_compared:
-                yield from self.compare(name)
+        for name in list(self._uncompared):
+            yield from self.compare(name)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for `compare_told` or for `work` in bulk."""
-        return not self._unfinished()
+        return not (self._uncompared or self._backlogs)
 
     @property
     def waiting(self) -> int:
         """Files to read in the background; others are read before the next search of their group is answered."""
-        return sum(_count(batch) for name in self._unfinished() for batch in list(self._groups[name].backlog))
-
-    def _unfinished(self) -> list[str]:
-        """Return the groups that have files to read in the background, or were not compared yet. Any thread."""
-        unfinished = []
-        for name in list(self._behind):
-            self._behind.discard(name)  # before the look: who changes the group after it adds it again
-            state = self._groups[name]
-            if state.backlog or not state.is_compared:
-                self._behind.add(name)
-                unfinished.append(name)
-        return unfinished
+        return sum(_count(batch) for batches in list(self._backlogs.values()) for batch in list(batches))
 
     def work(self, *, is_bulk: bool = False) -> Iterator[None]:
         """Read the waiting files, a batch in each step, and write the blocks of their documents. One thread at a time.
@@ -219,12 +199,12 @@ class Index:
         Raises:
             WorldFailed: the next call goes on.
         """
-        for name in self._unfinished() if is_bulk else list(self._groups):
-            state = self._groups[name]
-            while state.backlog or (state.fresh and not is_bulk):
+        for name in list(self._backlogs if is_bulk else self._groups):
+            state = self._group(name)
+            while name in self._backlogs or (state.fresh and not is_bulk):
                 with state.lock:
-                    if state.backlog:
-                        self._read_backlog(name, state.backlog)
+                    if name in self._backlogs:
+                        self._read_backlog(name)
                     else:
                         self._read_fresh(name, state.fresh)
                 self._corpora.apply_queued()
@@ -257,7 +237,7 @@ class Index:
         """Load the largest group for its first search, unless it is small or another is loaded. Raises WorldFailed."""
         documents = self._db.documents.copy()
         group = max(documents, key=documents.__getitem__, default=0)
-        if documents[group] >= BLOCK_DOCUMENTS and not self.resident_bytes:
+        if documents[group] >= BLOCK_DOCUMENTS and not self._corpora.resident_bytes:
             self.search(self._db.group_of(self._db.span(group)[0]), _prepare)
 
     @staticmethod
@@ -275,11 +255,6 @@ class Index:
             self._corpora.tell(group, Delta(embedded=some))
         return True
 
-    @property
-    def unembedded(self) -> int:
-        """Documents that have no vector yet; 0 without an embedder."""
-        return 0 if self._vectors is None else self._vectors.waiting
-
     # -- questions --------------------------------------------------------------------------------------------------
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> tuple[ResultT, bool]:
@@ -287,26 +262,21 @@ class Index:
 
         The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
-        with self._counting:
-            self._searching += 1
-            self._is_free.clear()
+        ended = self._newest_search = threading.Event()
         try:
             for _ in range(_MAX_TRIES):
                 generation = self._db.generation
-                is_complete = self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
+                is_complete = self._bring_up_readable(group)
                 found = self._corpora.search(group, ask)
                 if generation == self._db.generation:
                     return found, is_complete
         finally:
-            with self._counting:
-                self._searching -= 1
-                if not self._searching:
-                    self._is_free.set()
+            ended.set()
         raise WorldFailed("the search index is rebuilt again and again")
 
     def give_way(self) -> None:
-        """Wait while somebody searches: Python runs one thread at a time, and each switch costs a millisecond."""
-        self._is_free.wait(_MAX_PAUSE_SECONDS)
+        """Wait for the newest search: Python runs one thread at a time, and each switch costs a millisecond."""
+        self._newest_search.wait(_MAX_PAUSE_SECONDS)
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""
@@ -316,7 +286,7 @@ class Index:
         """Read what may have changed in a group; return whether all its files are indexed. Raises WorldFailed."""
         state = self._group(group)
         with state.lock:  # also when nothing waits: a batch may be under way
-            is_compared = state.is_compared  # the next search compares a folder that appears from here on
+            is_compared = group not in self._uncompared  # the next search compares a folder that appears from here on
             if not is_compared and self._db.documents[self._db.group(group)] <= MAX_COMPARED_NOW:
                 for _ in self.compare(group):
                     pass
@@ -328,12 +298,16 @@ class Index:
                 if not state.fresh:
                     break
                 self._read_fresh(group, state.fresh)
-            return is_compared and not (state.fresh or state.backlog)
+            return is_compared and not state.fresh and group not in self._backlogs
+
+    def _bring_up_readable(self, group: str) -> bool:
+        """Read what may have changed in all that a group may read, as `bring_up`."""
+        return self.bring_up(GLOBAL_GROUP) & self.bring_up(group)
 
     def read_few(self, group: str) -> bool:
         """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
         state = self._group(group)
-        if state.backlog or len(state.fresh) > IN_ONE_QUERY:
+        if group in self._backlogs or len(state.fresh) > IN_ONE_QUERY:
             return False
         with state.lock:
             self._read_fresh(group, state.fresh)
@@ -341,32 +315,23 @@ class Index:
 
     def opened(self, group: str, name: str) -> Found | None:
         """Return the document of a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""
-        self.bring_up(GLOBAL_GROUP)
-        self.bring_up(group)
+        self._bring_up_readable(group)
         place, _, key = name.rpartition("#")
         files = [file for of in (group, GLOBAL_GROUP) for file in files_called(of, place)]
         return self.lookups.opened(files, key)
 
     def has_entries(self, group: str) -> bool:
         """Return whether there is an entry that a group may read."""
-        self.bring_up(GLOBAL_GROUP)
-        self.bring_up(group)
+        self._bring_up_readable(group)
         return self.lookups.has_entries(group)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group:
         if name not in self._groups:
+            self._uncompared[name] = object()
             self._groups.setdefault(name, _Group())
-            self._behind.add(name)
         return self._groups[name]
-
-    def _not_compared(self, group: str) -> None:
-        """Note that a group's files are to be compared with the index, once more if they are being compared."""
-        state = self._group(group)
-        state.comparison = None
-        state.is_compared = False
-        self._behind.add(group)
 
     def _read_fresh(self, group: str, fresh: dict[str, None]) -> None:
         """Index a batch of the files to read before a search. The group's lock is held."""
@@ -379,12 +344,15 @@ class Index:
         finally:
             fresh.update(dict.fromkeys(left))
 
-    def _read_backlog(self, group: str, backlog: deque[str]) -> None:
+    def _read_backlog(self, group: str) -> None:
         """Index the next batch of the files to read in the background. The group's lock is held."""
-        left = self._read(group, backlog[0].split(_NEXT))
-        backlog.popleft()
+        batches = self._backlogs[group]
+        left = self._read(group, batches[0].split(_NEXT))
+        batches.popleft()
         if left:
-            backlog.appendleft(_NEXT.join(left))
+            batches.appendleft(_NEXT.join(left))
+        if not batches:
+            self._backlogs.pop(group)
 
     def _read(self, group: str, files: Sequence[str]) -> Sequence[str]:
         """Index files; return those that must be read again. The group's lock is held."""
@@ -396,17 +364,14 @@ class Index:
         added = [each for each in changes.added if not is_store(each.piece.category)]
         if added or changes.removed:
             self._corpora.tell(group, Delta(added, changes.removed))
-        if self._vectors is not None:
-            self._vectors.note((each.number for each in added), changes.removed)
         return left
 
     def _start_over(self) -> None:
         """Start over: the files are read in the background, or before the next search."""
         self._unpacked.clear()
+        self._uncompared |= {name: object() for name in list(self._groups)}
         if self._vectors is not None:
-            self._vectors.forget()
-        for name in list(self._groups):
-            self._not_compared(name)
+            self._vectors.find()
 
 
 def _prepare(corpus: Corpus) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.log import log
@@ -17,6 +15,20 @@ if TYPE_CHECKING:
     from honeybadger_host.search.embeddings import Embedder, Floats
 
 _AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
+# The documents without a vector, the newest last: a table of the connection, while texts are embedded.
+_UNEMBEDDED: Final = (
+    "DROP TABLE IF EXISTS temp.unembedded",
+    "CREATE TEMP TABLE unembedded (place INTEGER PRIMARY KEY, doc INTEGER NOT NULL UNIQUE)",
+    f"""CREATE TEMP TRIGGER IF NOT EXISTS docs_new AFTER INSERT ON docs WHEN new.{FOUND} BEGIN
+        INSERT INTO unembedded (doc) VALUES (new.number);
+    END""",  # noqa: S608  constant
+    """CREATE TEMP TRIGGER IF NOT EXISTS docs_old AFTER DELETE ON docs BEGIN
+        DELETE FROM unembedded WHERE doc = old.number;
+    END""",
+    f"""INSERT INTO unembedded (doc)
+        SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) AND {FOUND} ORDER BY number
+    """,  # noqa: S608  constant
+)
 
 
 class IndexVectors:
@@ -26,61 +38,42 @@ class IndexVectors:
         self._db = db
         self._embedder = embedder
         self._has_failed = False
-        self._noting = threading.Lock()
-        self._without: dict[int, None] = {}  # numbers of documents without a vector
+        self.waiting = 0  # documents without a vector, when it was last looked
 
     def find(self) -> None:
-        """Note which documents have no vector of this embedder; delete vectors of other models."""
-        model = self._embedder.name
+        """Look which documents have no vector of this embedder; delete vectors of other models. Raises WorldFailed."""
 
-        def find() -> list[Any]:
+        def find() -> None:
             with self._db.transaction() as db:
-                db.execute("DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)", (model,))
-                query = "SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) AND {} ORDER BY number"
-                return db.execute(query.format(FOUND)).fetchall()
+                # found in the index of models: the table itself has all vectors
+                other = "DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)"
+                db.execute(other, (self._embedder.name,))
+                for statement in _UNEMBEDDED:
+                    db.execute(statement)
 
-        self._without = {row[0]: None for row in self._db.guarded(find)}
-
-    def forget(self) -> None:
-        self._without = {}
-
-    def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
-        with self._noting:
-            for number in removed:
-                self._without.pop(number, None)
-            self._without.update(dict.fromkeys(added))
-
-    @property
-    def waiting(self) -> int:
-        return len(self._without)
+        self._db.guarded(find)
 
     def embed(self) -> Mapping[str, Sequence[tuple[int, bytes]]] | None:
         """Embed a few texts that have no vector yet; return group -> number and vector of each.
 
         None: stop for now. Raises WorldFailed.
         """
-        if not self._without:
+        self.waiting = self._db.rows("SELECT count(*) FROM unembedded")[0][0]
+        query = (
+            "SELECT number, kind, author, names, text FROM unembedded JOIN docs ON number = doc "
+            "ORDER BY place DESC LIMIT ?"  # new ones are searched most
+        )
+        rows = self._db.rows(query, (_AT_ONCE,))
+        if not rows:
             return None
-        kept: Mapping[str, Sequence[tuple[int, bytes]]] = {}
-        with self._noting:  # new ones are searched most
-            numbers = list(itertools.islice(reversed(self._without), _AT_ONCE))
-        query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
-        rows = [*self._db.rows_in(query, numbers)]
-        if rows:
-            texts = [
-                embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows
-            ]
-            try:
-                vectors = self._embedder.embed(texts)
-            except WorldFailed as error:
-                self._note(error)
-                return None
-            self._note(None)
-            texts_of = {row[0]: row[4] for row in rows}
-            kept = self._kept(texts_of, [vector.astype("<f2").tobytes() for vector in vectors])
-        for number in numbers:
-            self._without.pop(number, None)
-        return kept
+        texts = [embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows]
+        try:
+            vectors = self._embedder.embed(texts)
+        except WorldFailed as error:
+            self._note(error)
+            return None
+        self._note(None)
+        return self._kept({row[0]: row[4] for row in rows}, [vector.astype("<f2").tobytes() for vector in vectors])
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector, or None if the embedder fails."""
@@ -123,6 +116,7 @@ class IndexVectors:
             with self._db.transaction() as db:
                 for (number, text), data in zip(texts.items(), vectors, strict=True):
                     if db.execute(query, (self._embedder.name, data, number, text)).rowcount:
+                        db.execute("DELETE FROM unembedded WHERE doc = ?", (number,))
                         kept.setdefault(self._db.group_of(number), []).append((number, data))
 
         self._db.guarded(write)

@@ -77,7 +77,7 @@ def test_a_new_folder_is_compared_in_the_background(world: World) -> None:
     assert (is_idle, world.index.is_idle) == (False, True)
     assert "groups/main/memory/animals" in world.index.folders
     done(world.index.work(is_bulk=True))
-    assert world.index.documents == 0  # one file is left to the search
+    assert world.index.status()["documents"] == 0  # one file is left to the search
     assert world.find("badger") == ["e1"]
 
 
@@ -124,12 +124,12 @@ def test_a_large_group_is_loaded_before_its_first_search(world: World, monkeypat
         world.entry(f"e{number}", "weasel")
     world.entry("s1", "weasel", group="small")
     done(world.index.work())
-    assert world.index.resident_bytes == 0
+    assert world.index.status()["resident_bytes"] == 0
     world.index.load_ahead()
-    loaded = world.index.resident_bytes
+    loaded = world.index.status()["resident_bytes"]
     assert loaded > 0
     assert world.find("weasel") == ["e0", "e1", "e2"]
-    assert world.index.resident_bytes == loaded  # it was this group's
+    assert world.index.status()["resident_bytes"] == loaded  # it was this group's
 
 
 def test_blocks_are_written_while_files_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_a_restart_knows_everything_and_what_changed_meanwhile(world: World) -> 
     world.turns("main", "badger said again", first=2)
     world.index = world.open()
     assert world.find("badger") == ["kept", "main#1", "main#2", "new"]
-    assert world.index.rebuilds == 0
+    assert world.index.status()["rebuilds"] == 0
 
 
 def spoil_with_garbage(path: Path) -> None:
@@ -287,9 +287,9 @@ def test_many_new_files_are_read_in_the_background(world: World) -> None:
     assert world.index.waiting == 2100
     world.entry("fresh", "a fresh weasel")
     assert world.index.search("main", len) == (1, False)
-    before = world.index.resident_bytes
+    before = world.index.status()["resident_bytes"]
     done(world.index.work())
-    assert world.index.resident_bytes > before  # what is in memory is told of them without a search
+    assert world.index.status()["resident_bytes"] > before  # what is in memory is told of them without a search
     assert world.index.search("main", len) == (2101, True)
     world.restart()
     assert world.index.search("main", len) == (2101, True)
@@ -310,7 +310,7 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
 def test_a_long_log_is_read_to_its_end(world: World) -> None:
     world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
     assert world.find("weasel") == ["main#1001"]
-    assert world.index.documents == 1001
+    assert world.index.status()["documents"] == 1001
     world.turns("main", "another weasel", first=1002)
     assert world.find("weasel") == ["main#1001", "main#1002"]
 
@@ -322,7 +322,7 @@ import sys
 from pathlib import Path
 from honeybadger_host.search.index import Index
 index = Index(Path(HOME), None, max_memory_bytes=1000)
-assert [*index.compare_all(), *index.work()] and index.documents == 1
+assert [*index.compare_all(), *index.work()] and index.status()["documents"] == 1
 index.load_ahead()
 before = "numpy" in sys.modules
 assert index.search("main", len) == (1, True)

@@ -56,10 +56,10 @@ def test_memory_is_embedded_in_the_background(world: World) -> None:
     world.entry("e1", "an automobile")
     world.turns("main", "the physician called")
     assert world.find("car") == {}
-    assert world.index.unembedded == 2
     assert world.index.embed()
-    assert world.index.unembedded == 0
+    assert world.index.status()["without_vector"] == 2
     assert not world.index.embed()
+    assert world.index.status()["without_vector"] == 0
     assert sorted(world.embedder.embedded) == ["an automobile", "ann via front: the physician called"]
     assert {name: [*points] for name, points in world.find("car").items()} == {"e1": ["terms", "vector", "statement"]}
     assert world.find("doctor")["main#1"]["vector"] > 0
@@ -70,7 +70,7 @@ def test_another_model_embeds_everything_anew(world: World) -> None:
     world.settle()
     world.restart(HashEmbedder("other"))
     assert world.find("car") == {}
-    assert world.index.unembedded == 1
+    assert world.vectors() == []
     world.settle()
     assert list(world.find("car")) == ["e1"]
     assert [model for _, model in world.vectors()] == ["other"]
@@ -84,7 +84,7 @@ def test_a_failing_model_leaves_words_and_is_logged_once(world: World) -> None:
         assert not world.index.embed()
         assert list(world.find("automobile")) == ["e1"]
     assert [line["event"] for line in logs if line["log_level"] == "error"] == ["vectors.failed"]
-    assert world.index.unembedded == 1
+    assert world.index.status()["without_vector"] == 1
     world.embedder.fails = False
     world.settle()
     assert list(world.find("car")) == ["e1"]
