@@ -100,22 +100,96 @@ class Changes:
     grown: dict[str, Grown] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Reads the files of one group.
+def _to_store(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
+    """Return the signature to store, or one that never matches if the file must be read again."""
+    if signature is not None and (is_changing or is_young(signature, time.time_ns())):
+        return signature._replace(size=-1)
+    return signature
+
+
+def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
+    """Return the rows of `sketches` for texts of entries and their numbers."""
+    return ((pair, number) for text, number in entries for pair in sketch(text))
+
+
+class IndexWriter:
+    """Reads files and writes the index. One thread at a time for each group.
 
     Args:
-        group: its number.
         read_version, extent_of: see `Index`.
     """
 
-    home: Path
-    db: IndexFile
-    group: int
-    read_version: Callable[[str], bytes | None]
-    extent_of: Callable[[str, Signature], Extent | None]
+    def __init__(
+        self,
+        home: Path,
+        db: IndexFile,
+        read_version: Callable[[str], bytes | None],
+        extent_of: Callable[[str, Signature], Extent | None],
+    ) -> None:
+        self._home = home
+        self._db = db
+        self._read_version = read_version
+        self._extent_of = extent_of
+        self._grown: dict[str, Grown] = {}  # large file of notes -> how far it was read
 
-    def read(self, source: Source, known: Known | None, changes: Changes, grown: Grown | None) -> tuple[int, bool]:
+    def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
+        """Yield a group's files that changed or are gone since they were indexed, those of a few files in each list.
+
+        Args:
+            folders: filled with the folders of entries, below the home folder; None leaves out the entries and what is
+                gone, and takes a few ms.
+        """
+        span = self._db.span(self._db.group(group))
+        counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
+        known, last = (0, -1) if folders is None else self._db.rows(counted, span)[0]  # 8 ms for 100,000
+        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
+        looked_at = sources(self._home, group, folders)
+        met = 0
+        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
+            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, [source.file for source, _ in some])}
+            met += sum(1 for number, *_ in indexed.values() if number <= last)
+            yield [source.file for source, signature in some if indexed.get(source.file, ())[1:] != signature]
+        if folders is not None and met < known:
+            there = {source.file for source, _ in sources(self._home, group, set())}
+            rows = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
+            gone = [file for (file,) in rows if file not in there]
+            for start in range(0, len(gone), IN_ONE_QUERY):
+                yield gone[start : start + IN_ONE_QUERY]
+
+    def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
+        """Index files of a group; return what changed, and which files must be read again."""
+        generation = self._db.generation
+        changes, left = self._read(files)
+        if not self._write(group, changes, generation):
+            return Changes(), files
+        self._grown.update(changes.grown)
+        for file in [file for file, grown in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
+            del self._grown[file]
+        return changes, left
+
+    def _read(self, files: Sequence[str]) -> tuple[Changes, list[str]]:
+        """Read files of a group; return what they change, and which are not finished."""
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
+        changes = Changes()
+        left: list[str] = []
+        size = 0
+        for place, file in enumerate(files):
+            if size >= READ_AT_ONCE:
+                left += files[place:]
+                break
+            source = source_of(file)
+            if source is None:
+                continue
+            read, is_whole = self._read_file(source, known.get(file), changes, self._grown.pop(file, None))
+            size += read
+            if not is_whole:
+                left.append(file)
+        return changes, left
+
+    def _read_file(
+        self, source: Source, known: Known | None, changes: Changes, grown: Grown | None
+    ) -> tuple[int, bool]:
         """Read a file, or a part of it; return how many bytes, and whether it is finished.
 
         Args:
@@ -130,35 +204,29 @@ class Reader:
             return self._read_notes(source, known, changes, grown)
         except Unsearchable as error:
             log.warning("index.refused", file=source.file, why=str(error))
-            signature = signature_of(f"{self.home}/{source.file}")
-            self._note(source, known, _to_store(signature), 0, changes)
-            changes.removed.extend(self._numbers(known))
+            signature = signature_of(f"{self._home}/{source.file}")
+            self._index_whole(source, known, (), signature, changes)
             return (0 if signature is None else signature.size), True
         except OSError as error:  # the next comparison finds it again
             why = error.strerror or str(error)
             log.error("index.failed", file=source.file, error=why, now_what="it is read again later")
             return 0, True
 
-    def _numbers(self, known: Known | None) -> list[int]:
-        """Return the numbers of the documents of an indexed file."""
-        return [number for _, _, number in self._documents(known)]
-
     def _documents(self, known: Known | None) -> list[tuple[str, bytes, int]]:
         """Return key, digest and number of the documents of an indexed file."""
         query = "SELECT key, digest, number FROM docs WHERE source = ? ORDER BY number"
-        return [] if known is None else self.db.rows(query, (known.number,))
+        return [] if known is None else self._db.rows(query, (known.number,))
 
     def _read_notes(
         self, source: Source, known: Known | None, changes: Changes, grown: Grown | None
     ) -> tuple[int, bool]:
         """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
-        if grown is not None and not self._begins_alike(source.file, grown):
-            grown = None
+        if grown is not None and (known is None or not self._begins_alike(source.file, grown)):
+            grown = None  # a rebuilt database does not know the file
         start = 0 if grown is None else grown.size
-        found = read_source(self.home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
+        found = read_source(self._home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
         if found is None:
-            self._note(source, known, None, 0, changes)
-            changes.removed.extend(self._numbers(known))
+            self._index_whole(source, known, (), None, changes)
             return 0, True
         data, signature = found
         if grown is not None and grown.left is None and not data.startswith(b"## "):
@@ -190,7 +258,7 @@ class Reader:
         changes.removed.extend(left.values())
         grown.left = None
         if source.kind == "note" and (end or grown.size) and pieces:
-            grown.extent = self.extent_of(source.file, signature)
+            grown.extent = self._extent_of(source.file, signature)
             self._note_progress(source, grown, memoryview(data)[:end], pieces[:done], last, changes)
         return len(data), signature == grown.signature
 
@@ -200,19 +268,19 @@ class Reader:
         During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning
         and end, the file is checked once more.
         """
-        signature = signature_of(f"{self.home}/{file}")
+        signature = signature_of(f"{self._home}/{file}")
         if signature is None:
             return False
         if grown.left is not None:
             return signature.inode == grown.signature.inode and signature.size >= grown.size
-        extent = self.extent_of(file, signature)
+        extent = self._extent_of(file, signature)
         if extent is not None and extent.goes_on(grown.extent):
             grown.signature = signature
             return True
         digest, at = hashlib.sha256(), 0
         while at < grown.size:
             most_bytes = min(_MAX_PIECE_LENGTH, grown.size - at)
-            found = read_source(self.home, file, start=at, most_bytes=most_bytes, is_cut=True)
+            found = read_source(self._home, file, start=at, most_bytes=most_bytes, is_cut=True)
             if found is None or not found[0]:
                 return False
             grown.signature = found[1]
@@ -234,7 +302,7 @@ class Reader:
     def _read_entry(self, source: Source, known: Known | None, changes: Changes) -> int:
         """Read an entry or a session document whole; return how many bytes. Raises OSError, Unsearchable."""
         most = MAX_ENTRY_FILE_BYTES if source.kind == "entry" else _MAX_BYTES
-        data, signature = read_source(self.home, source.file, most_bytes=most) or (b"", None)
+        data, signature = read_source(self._home, source.file, most_bytes=most) or (b"", None)
         pieces = [] if signature is None else self._last_good_pieces(source, data, signature)
         self._index_whole(source, known, pieces, signature, changes)
         return len(data)
@@ -265,7 +333,7 @@ class Reader:
             return pieces_of(source, data, signature)
         except Unsearchable:
             with contextlib.suppress(WorldFailed):
-                data = self.read_version(source.file) or data
+                data = self._read_version(source.file) or data
             return pieces_of(source, data, signature)
 
     def _read_turns(self, source: Source, known: Known | None, changes: Changes) -> tuple[int, bool]:
@@ -273,35 +341,23 @@ class Reader:
 
         Raises OSError, Unsearchable.
         """
-        signature, mark = signature_of(f"{self.home}/{source.file}"), 0
+        signature, mark = signature_of(f"{self._home}/{source.file}"), 0
         if known is not None and signature is not None:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
-        is_replaced = known is not None and mark == 0
-        is_whole, size, skipped = True, 0, 0
-        pieces: Sequence[Piece | Mark] = ()
+        is_replaced = mark == 0
         for most in (READ_AT_ONCE, _MAX_BYTES):
-            found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
-            if found is None:
-                signature = None
-                break
-            data, signature = found
-            size = len(data)
+            found = read_source(self._home, source.file, start=mark, most_bytes=most, is_cut=True)
+            data, signature = found or (b"", None)
             pieces, whole, skipped = turns_of(data)
-            if whole or size < most:
+            if whole or len(data) < most:
                 break
         else:
             whole = _MAX_BYTES  # a line of this length is not a turn
-        noted = _to_store(signature)
-        if signature is not None and noted is not None:
-            mark += whole
-            is_whole = mark >= signature.size or not whole
-            if not is_whole and noted.size >= 0:
-                noted = noted._replace(size=mark)
-        if is_replaced:
-            changes.removed.extend(self._numbers(known))
         if skipped:
             log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
-        number = self._note(source, known, noted, mark, changes)
+        mark += whole
+        is_whole = signature is None or mark >= signature.size or not whole
+        number = self._note(source, known, _to_store(signature, is_changing=not is_whole), mark, changes)
         added: list[Piece] = []
         gone: list[Mark] = []
         for piece in pieces:
@@ -312,22 +368,23 @@ class Reader:
             gone.append(piece)
             if not piece.is_withdrawal:
                 added += self._restored(source, piece)
-        if gone and not is_replaced:
-            documents = self._documents(known)
-            changes.removed += [number for key, _, number in documents if any(mark.names(int(key)) for mark in gone)]
+        if gone or is_replaced:
+            for key, _, document in self._documents(known):
+                if is_replaced or any(mark.names(int(key)) for mark in gone):
+                    changes.removed.append(document)
         for piece in added:
             self._add(number, source, piece, b"", changes)
-        return size, is_whole
+        return len(data), is_whole
 
     def _restored(self, source: Source, mark: Mark) -> Iterator[Piece]:
         """Yield the turns of a log that were withdrawn and are restored. Raises OSError."""
         for first, last in mark.ranges:
-            found = stored_turns(self.home / source.file, after=first - 1, before=last + 1, newest_first=False)
+            found = stored_turns(self._home / source.file, after=first - 1, before=last + 1, newest_first=False)
             yield from (turn_piece(logged.turn) for logged in found)
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
-        document = self.db.take_number("docs", self.group)
+        document = self._db.take_number("docs", self._db.group(source.group))
         changes.added.append(Document(document, source.kind, terms_of(source.kind, piece), piece, number, digest))
         return document
 
@@ -348,98 +405,9 @@ class Reader:
             if known is not None:
                 changes.gone.append(known.number)
             return 0
-        number = known.number if known is not None else self.db.take_number("sources", self.group)
+        number = known.number if known is not None else self._db.take_number("sources", self._db.group(source.group))
         changes.sources.append((number, source.file, *signature, mark))
         return number
-
-
-def _to_store(signature: Signature | None, *, is_changing: bool = False) -> Signature | None:
-    """Return the signature to store, or one that never matches if the file must be read again."""
-    if signature is not None and (is_changing or is_young(signature, time.time_ns())):
-        return signature._replace(size=-1)
-    return signature
-
-
-def _sketched(entries: Iterable[tuple[str, int]]) -> Iterator[tuple[int, int]]:
-    """Return the rows of `sketches` for texts of entries and their numbers."""
-    return ((pair, number) for text, number in entries for pair in sketch(text))
-
-
-class IndexWriter:
-    """Writes the index. One thread at a time for each group."""
-
-    def __init__(
-        self,
-        home: Path,
-        db: IndexFile,
-        read_version: Callable[[str], bytes | None],
-        extent_of: Callable[[str, Signature], Extent | None],
-    ) -> None:
-        self._home = home
-        self._db = db
-        self._read_version = read_version
-        self._extent_of = extent_of
-        # Large file of notes -> how far it was read; ignored for a file that a rebuilt database does not know.
-        self._grown: dict[str, Grown] = {}
-
-    def changed(self, group: str, folders: set[str] | None) -> Iterator[list[str]]:
-        """Yield a group's files that changed or are gone since they were indexed, those of a few files in each list.
-
-        Args:
-            folders: filled with the folders of entries, below the home folder; None leaves out the entries and what is
-                gone, and takes a few ms.
-        """
-        span = self._db.span(self._db.group(group))
-        counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
-        known, last = (0, -1) if folders is None else self._db.rows(counted, span)[0]  # 8 ms for 100,000
-        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
-        looked_at = sources(self._home, group, folders)
-        met = 0
-        while some := list(itertools.islice(looked_at, IN_ONE_QUERY)):
-            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, [source.file for source, _ in some])}
-            met += sum(1 for number, *_ in indexed.values() if number <= last)
-            yield [source.file for source, signature in some if indexed.get(source.file, ())[1:] != signature]
-        if folders is not None and met < known:
-            there = {source.file for source, _ in sources(self._home, group, set())}
-            rows = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
-            gone = [file for (file,) in rows if file not in there]
-            for start in range(0, len(gone), IN_ONE_QUERY):
-                yield gone[start : start + IN_ONE_QUERY]
-
-    def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
-        """Index files of a group; return what changed, and which files must be read again."""
-        generation = self._db.generation
-        changes, left = self._read(group, files)
-        if not self._write(group, changes, generation):
-            return Changes(), files
-        self._grown.update(changes.grown)
-        for file in [file for file, grown in self._grown.items() if grown.left is None][:-_MAX_GROWN]:
-            del self._grown[file]
-        return changes, left
-
-    def _read(self, group: int, files: Sequence[str]) -> tuple[Changes, list[str]]:
-        """Read files of a group; return what they change, and which are not finished."""
-        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
-        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
-        grown = {file: self._grown.pop(file) for file in files if file in self._grown}
-        reader = Reader(self._home, self._db, group, self._read_version, self._extent_of)
-        changes = Changes()
-        left: list[str] = []
-        size = 0
-        for place, file in enumerate(files):
-            if size >= READ_AT_ONCE:
-                left += files[place:]
-                changes.grown |= {file: grown[file] for file in files[place:] if file in grown}
-                break
-            before = known.get(file)
-            source = source_of(file)
-            if source is None:
-                continue
-            read, is_whole = reader.read(source, before, changes, grown.get(file) if before else None)
-            size += read
-            if not is_whole:
-                left.append(file)
-        return changes, left
 
     def _write(self, group: int, changes: Changes, generation: int) -> bool:
         """Write the pieces that were read; return False if the database was rebuilt since."""
