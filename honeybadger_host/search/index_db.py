@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -123,7 +123,7 @@ class IndexFile:
 
     # ------------------------------------------------------------------------------------------------------- content
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         """Return the rows of a query. Raises WorldFailed."""
         return self.guarded(lambda: self._db.execute(query, values).fetchall())
 
@@ -272,49 +272,40 @@ class IndexFile:
         """Start over with an empty database."""
         with self._lock:
             self._db.close()
-            self._db = self._rebuilt(why) if self._path is not None else self._open()
+            self._db = self._open(why)
             self.generation += 1
             self._look_up_groups()
         self._emptied()
 
-    def _open(self) -> sqlite3.Connection:
-        """Open the database; rebuild it if it is damaged or of another version."""
+    def _open(self, why: str = "") -> sqlite3.Connection:
+        """Open the database; an empty one if it is damaged or of another version, or for another reason.
+
+        It is kept in memory where there can be no file.
+        """
         if self._path is None:
             return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
-        db: sqlite3.Connection | None = None
         try:
-            db = _connect(self._path)
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version == VERSION:
-                self._place = identity_of(self._path)
-                return db
-            why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"
-        except (OSError, sqlite3.Error) as error:
-            why = f"it is damaged ({error})"
-        if db is not None:
-            db.close()
-        return self._rebuilt(why)
-
-    def _rebuilt(self, why: str) -> sqlite3.Connection:
-        assert self._path is not None  # noqa: S101  only a file can be damaged
-        try:
-            for end in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{self._path}{end}")
-            db = _prepared(_connect(self._path))
+            db = _connect(self._path, is_new=why != "")
             self._place = identity_of(self._path)
         except (OSError, sqlite3.Error) as error:
+            if not why:
+                return self._open(str(error))
             log.error(
                 "index.failed", file=INDEX_FILE, error=str(error), now_what="it is kept in memory until a restart"
             )
-            db = _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
             self._path = None
-        self.rebuilds += 1
-        log.info("index.rebuilt", why=why)
+            db = self._open()
+        if why:
+            self.rebuilds += 1
+            log.info("index.rebuilt", why=why)
         return db
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, *, is_new: bool) -> sqlite3.Connection:
+    """Return the database of a file, or a new one in its place. Raises OSError, sqlite3.Error: it cannot be used."""
+    for end in ("", "-wal", "-shm") if is_new else ():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{path}{end}")
     make_file(path)
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
@@ -322,6 +313,12 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is rebuilt
         db.execute("PRAGMA cache_size = -4000")
         db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: some are rewritten often during bulk indexing
+        if is_new:
+            return _prepared(db)
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version != VERSION:
+            what = f"it has version {version}, this host makes {VERSION}" if version else "it is new"
+            raise sqlite3.DatabaseError(what)
     except BaseException:
         db.close()
         raise

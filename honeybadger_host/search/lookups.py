@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 _MAX_NEARLY: Final = 32  # entries that may say nearly the same; of one pair of words, the newest
 _TEXT: Final = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
+# Member of `Among` -> its condition; one that is not asked for is left out: it takes as long as the rest of a query.
+# "0" comes after "/".
+_CONDITIONS: Final = {
+    "category": "(category = :category OR category > :category || '/' AND category < :category || '0')",
+    "levels": "length(category) - length(replace(category, '/', '')) < :levels",
+    "author": "author = :author",
+    "name": "name = :name",
+}
 
 
 class Found(NamedTuple):
@@ -163,31 +171,20 @@ class Lookups:
         order = "at DESC, key" if newest else "category, name = '', name, key"
         query = (
             "SELECT key, substr(text, 1, 400), at, author, category, name, title, marks, bytes FROM docs "  # noqa: S608  no values
-            f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?) "
+            f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset) "
             f"ORDER BY {order}"  # the inner query by name reads only an index, not the texts
         )
-        rows = self._db.rows(query, (*values, limit, offset))
+        rows = self._db.rows(query, values | {"limit": limit, "offset": offset})
         return [
             (Piece(key, text, at, author, category=category, name=name, title=title, marks=marks), size)
             for key, text, at, author, category, name, title, marks, size in rows
         ]
 
-    def _where(self, group: str, among: Among) -> tuple[str, list[str | int]]:
+    def _where(self, group: str, among: Among) -> tuple[str, dict[str, str | int]]:
         """Return the conditions of a query for entries, and their values."""
-        where, values = "kind = 0 AND number >> 40 = ?", list[str | int]([self._db.group(group)])
-        if among.levels is not None:  # else it is not computed: that takes as long as the rest of a query
-            where += " AND length(category) - length(replace(category, '/', '')) < ?"
-            values.append(among.levels)
-        if among.category is not None:
-            where += " AND (category = ? OR category > ? AND category < ?)"
-            values += [among.category, f"{among.category}/", f"{among.category}0"]  # "0" comes after "/"
-        if among.author is not None:
-            where += " AND author = ?"
-            values.append(among.author)
-        if among.name is not None:
-            where += " AND name = ?"
-            values.append(among.name)
-        return where, values
+        values = {name: value for name, value in among._asdict().items() if value is not None}
+        where = ["kind = 0 AND number >> 40 = :group", *(_CONDITIONS[name] for name in values)]
+        return " AND ".join(where), values | {"group": self._db.group(group)}
 
     def entries(self, group: str, keys: Iterable[str], now: float) -> dict[str, int]:
         """Return id -> number of those of the entries that are searched, valid, and that a group may read."""
