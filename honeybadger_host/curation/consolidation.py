@@ -83,7 +83,22 @@ class Consolidations:
             text = ""
         question = Question(group, _named(session), "consolidation", system, text)
         try:
-            made = await self._uses.make(question, partial(self._propose, material), until=material.turns[-1].at)
+            made = await self._uses.make(
+                question,
+                Known(
+                    texts={note: place.text for note, place in material.notes.items()},
+                    turns=material.by_place,
+                    is_person=self._uses.is_person,
+                    protected=protected_notes(material.notes),
+                    group_size=len(material.notes),
+                ),
+                partial(_proposed, material, prose=self._uses.settings.curation.prose),
+                until=material.turns[-1].at,
+                earlier=material.proposals,
+                session=session,
+                first_turn=material.turns[0].number,
+                last_turn=material.turns[-1].number,
+            )
         except WrongAnswer:
             self._wrong[group, session] += 1
             raise
@@ -110,54 +125,18 @@ class Consolidations:
         is_due = at_once or again is not None or is_long or len(turns) > uses.memory_window
         if not due or not is_due:
             return None
-        earlier = self._earlier(group, session)
+        earlier = [each for each in readable(uses.home, group, _named(session)) if each.session == session]
         if uses.settings.curation.apply == "review" and any(counts_of(each.operations)["waiting"] for each in earlier):
             return None
         is_forgotten = uses.forgotten_in(group)
         known = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in known]
         before = [turn for turn in known if turn.number < now[0].number]
         now = [turn for turn in known if now[0].number <= turn.number <= now[-1].number]
-        told: set[int] = set()
-        for operation in (one for each in earlier if mark and each.id == mark.proposal for one in each.operations):
-            told |= {quote.turn for quote in operation.evidence if operation.op == "write_summary"}
+        last = [one for each in earlier if mark and each.id == mark.proposal for one in each.operations]
+        told = {quote.turn for operation in last if operation.op == "write_summary" for quote in operation.evidence}
         summary = [turn for turn in before if turn.number in told]
-        material = Material(session, now, before, summary, uses.notes_in(group), uses.is_person)
+        material = Material(session, now, before, summary, uses.notes_in(group), uses.is_person, earlier)
         return material, again is not None or len(now) < len(due)
-
-    def _earlier(self, group: str, session: str) -> list[Proposal]:
-        """Return the earlier proposals of a session."""
-        return [each for each in readable(self._uses.home, group, _named(session)) if each.session == session]
-
-    def _propose(self, material: Material, question: Question, answer: Answer | None) -> Proposal:
-        """Return the proposal of a consolidation, with its gates checked. Raises WrongAnswer."""
-        self._uses.give_way()
-        group, session = question.group, material.session
-        said, model = Consolidated(history=()), ""  # chooses nothing: the newest turns of people are taken
-        if answer is not None:
-            said, model = read_answer(answer.text, Consolidated), answer.model
-        operations = operations_of(said, material, model, prose=self._uses.settings.curation.prose)
-        earlier = self._earlier(group, session)
-        before = [each for proposal in earlier for each in proposal.operations]
-        prose = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
-        operations = [each for each in operations if not (each.waits and each.op in prose)]  # one of each waits
-        known = Known(
-            texts={note: place.text for note, place in material.notes.items()},
-            turns=material.by_place,
-            is_person=self._uses.is_person,
-            protected=protected_notes(material.notes),
-            group_size=len(material.notes),
-            is_forgotten=self._uses.forgotten_in(group),
-        )
-        return self._uses.proposed(
-            question,
-            answer,
-            operations,
-            known,
-            earlier,
-            session=session,
-            first_turn=material.turns[0].number,
-            last_turn=material.turns[-1].number,
-        )
 
 
 def _named(session: str) -> str:
@@ -178,6 +157,7 @@ class Material:
         earlier: the turns of the session before them that the log still has, oldest first.
         summary: the turns of the summary so far, oldest first.
         notes: id -> note of the group.
+        proposals: the earlier proposals of the session.
     """
 
     session: str
@@ -186,6 +166,7 @@ class Material:
     summary: Sequence[Turn]
     notes: Mapping[str, NotePlace]
     is_person: Callable[[Turn], bool]
+    proposals: Sequence[Proposal] = ()
 
     @cached_property
     def by_place(self) -> Turns:
@@ -262,6 +243,17 @@ def _note_line(number: str, name: str, note: NotePlace) -> str:
     return f"{number} [{name}] {note.section}, by {note.author or 'a person'}: {text}\n"
 
 
+def _proposed(material: Material, answer: Answer | None, *, prose: bool) -> Sequence[Operation]:
+    """Return the operations of an answer; of its texts, one of each kind waits. Raises WrongAnswer."""
+    said, model = Consolidated(history=()), ""  # chooses nothing: the newest turns of people are taken
+    if answer is not None:
+        said, model = read_answer(answer.text, Consolidated), answer.model
+    before = (each for proposal in material.proposals for each in proposal.operations)
+    waiting = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
+    operations = operations_of(said, material, model, prose=prose)
+    return [each for each in operations if not (each.waits and each.op in waiting)]
+
+
 def operations_of(answer: Consolidated, material: Material, model: str, *, prose: bool) -> list[Operation]:
     """Return the operations of an answer: a history, a summary, then its facts.
 
@@ -291,9 +283,14 @@ def _minutes(
         said, others = said_in(text, material.sentences)
         picks = material.picked(said)
         if others:
-            waits = "" if prose else _nobody_said(model)
-            why = f"written by {model}, unchecked"
-            yield Operation(n=1, op=op, result=text, by=model, waits=waits, why=why)
+            yield Operation(
+                n=1,
+                op=op,
+                result=text,
+                by=model,
+                waits="" if prose else _nobody_said(model),
+                why=f"written by {model}, unchecked",
+            )
             if prose:
                 return
             picks = []
@@ -353,9 +350,16 @@ def _update(update: str, material: Material, model: str) -> tuple[list[Fact], li
         if not others:
             facts.append(Fact(take=tuple(said), section=section))
             continue
-        title = section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0]
-        waits, why = _nobody_said(model), "the model adds it"
-        waiting.append(Operation(n=1, op="add", result=text, title=title, by=model, waits=waits, why=why))
+        added = Operation(
+            n=1,
+            op="add",
+            result=text,
+            title=section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0],
+            by=model,
+            waits=_nobody_said(model),
+            why="the model adds it",
+        )
+        waiting.append(added)
     for name in left_out(update, {name: material.notes[name] for name in material.given.values()}):
         why = "the model leaves it out"
         waiting.append(Operation(n=1, op="retire", sources=(name,), waits=ONLY_A_PERSON, why=why))

@@ -154,14 +154,12 @@ async def _tidy(uses: PassDependencies, snapshot: Snapshot, said: Turns) -> Prop
     text, given = request_text(snapshot, pairs, feedback, said)
     question = Question(snapshot.group, "dream-", "dream", read_directive(uses.files, "dream"), text)
 
-    def propose(question: Question, answer: Answer | None) -> Proposal:
-        operations = folds(snapshot)
+    def propose(answer: Answer | None) -> Iterator[Operation]:
+        yield from folds(snapshot)
         if answer is not None:
-            operations += operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
-        base = {name: snapshot.digests[name] for one in operations for name in one.sources if name in snapshot.digests}
-        return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier, base=base)
+            yield from operations_of(read_answer(answer.text, DreamAnswer), given, snapshot, pairs, turns)
 
-    return await uses.make(question, propose)
+    return await uses.make(question, snapshot.known(turns, uses.is_person), propose, earlier=snapshot.earlier)
 
 
 def _feedback(uses: PassDependencies, group: str) -> Turns:
@@ -184,14 +182,13 @@ async def _infer(uses: PassDependencies, snapshot: Snapshot, turns: Turns) -> Pr
     system, text = read_directive(uses.files, "pref-dream"), sections_text(sections)
     question = Question(snapshot.group, "preferences-", "preferences", system, text)
 
-    def propose(question: Question, answer: Answer | None) -> Proposal | None:
-        if answer is None:
-            return None
-        said = read_answer(answer.text, PreferenceAnswer).preferences
-        operations = [operation for each in said for operation in preference_of(each, turns)]
-        return uses.proposed(question, answer, operations, snapshot.known(turns, uses), snapshot.earlier)
+    def propose(answer: Answer | None) -> Iterator[Operation]:
+        for said in read_answer(answer.text, PreferenceAnswer).preferences if answer is not None else ():
+            yield from preference_of(said, turns)
 
-    return await uses.make(question, propose, until=newest)
+    return await uses.make(
+        question, snapshot.known(turns, uses.is_person), propose, until=newest, earlier=snapshot.earlier
+    )
 
 
 def _told_of(made: Sequence[Proposal], more: str) -> str:
@@ -295,15 +292,14 @@ def request_text(snapshot: Snapshot, pairs: Iterable[Pair], feedback: Turns, sai
 
 def _shown(snapshot: Snapshot, name: str) -> str:
     """Return an entry or a note, for a model, as one line of JSON."""
-    members: dict[str, object]
+    members: dict[str, object] = {"id": name}
     if (note := snapshot.notes.get(name)) is not None:
-        members = {"note_in": note.section, "by": note.author, "text": note.text}
+        members |= {"note_in": note.section, "by": note.author, "text": note.text}
     else:
         entry = snapshot.entries[name]
-        members = {"category": entry.category, "tags": entry.tags, "title": entry.title, "by": entry.by}
+        members |= {"category": entry.category, "tags": entry.tags, "title": entry.title, "by": entry.by}
         members |= {"created": entry.created, "text": entry.content}
-    shown = {member: value for member, value in members.items() if value}
-    return f"{orjson.dumps({'id': name, **shown}).decode()}\n"
+    return f"{orjson.dumps({member: value for member, value in members.items() if value}).decode()}\n"
 
 
 # --------------------------------------------------------------------------------------------------------- the answer
@@ -324,9 +320,14 @@ def operations_of(
         yield from _joined(snapshot, _named(refs, given), likes)
     for gone in answer.retire:
         if ids := _named(gone.of, given):
-            evidence = tuple(each for pick in picked(gone.said, turns) for each in pick.evidence())
-            why = "the model proposes it"
-            yield Operation(n=1, op="retire", sources=ids, evidence=evidence, waits=ONLY_A_PERSON, why=why)
+            yield Operation(
+                n=1,
+                op="retire",
+                sources=ids,
+                evidence=tuple(each for pick in picked(gone.said, turns) for each in pick.evidence()),
+                waits=ONLY_A_PERSON,
+                why="the model proposes it",
+            )
     for refined in answer.refine:
         for name in _named(refined.of, given):
             yield from _refined(snapshot, name, refined)
@@ -358,9 +359,15 @@ def _joined(snapshot: Snapshot, ids: Sequence[str], likes: set[tuple[str, str]])
         return
     names = tuple(entry.id for entry in entries)
     is_found = all(any((one, other) in likes for other in names) for one in names)
-    waits = "" if is_found else "code does not find these entries similar"
-    category, why = entries[0].category, "the model says that they belong together"
-    yield Operation(n=1, op="merge", sources=names, result=result, category=category, waits=waits, why=why)
+    yield Operation(
+        n=1,
+        op="merge",
+        sources=names,
+        result=result,
+        category=entries[0].category,
+        waits="" if is_found else "code does not find these entries similar",
+        why="the model says that they belong together",
+    )
 
 
 def joined(texts: Iterable[str]) -> str:
@@ -390,8 +397,15 @@ def _refined(snapshot: Snapshot, name: str, said: _Refined) -> Iterator[Operatio
     aliases = each_once((*entry.aliases, *(one_line(alias).text for alias in said.aliases[:_MAX_ALIASES])))
     category = said.category if said.category in snapshot.categories else entry.category
     if (tags, aliases, category) != (entry.tags, entry.aliases, entry.category):
-        why = "the model's labels"
-        yield Operation(n=1, op="refine", sources=(name,), category=category, tags=tags, aliases=aliases, why=why)
+        yield Operation(
+            n=1,
+            op="refine",
+            sources=(name,),
+            category=category,
+            tags=tags,
+            aliases=aliases,
+            why="the model's labels",
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- the second pass

@@ -19,7 +19,7 @@ from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswe
 from honeybadger_host.curation.dreams import PART_OF
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import BEGINNING, PassDependencies
-from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileWritten, read_whole
@@ -73,10 +73,15 @@ async def enrich(uses: PassDependencies, asker: Asker, group: str) -> bool:
         return False
     entry_id = name.removeprefix(_NAMED)
     found = await anyio.to_thread.run_sync(_entry, uses, group, entry_id)
-    text = "" if found is None else f"## Saved Text\n{numbered_turn(_as_turn(found[0]), '1', is_person=True)}"
+    if found is None:
+        await asker.forget(Question(group, name, "enrichment", "", ""))
+        return True
+    entry, digest = found
+    text = f"## Saved Text\n{numbered_turn(_as_turn(entry), '1', is_person=True)}"
     question = Question(group, name, "enrichment", read_directive(uses.files, "enrichment"), text)
+    known = Known({entry.id: entry.content}, uses.is_person, digests={entry.id: digest})
     try:
-        await uses.make(question, partial(_propose, uses, found))
+        await uses.make(question, known, partial(_operations, entry))
     except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
         log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
     return True
@@ -103,20 +108,15 @@ def _entry(uses: PassDependencies, group: str, entry_id: str) -> tuple[Entry, st
     return (entry, hashlib.sha256(data).hexdigest()) if is_fit else None
 
 
-def _propose(
-    uses: PassDependencies, found: tuple[Entry, str] | None, question: Question, answer: Answer | None
-) -> Proposal | None:
-    """Return the proposal of an answer, with its gates checked, or None if it has none. Raises WrongAnswer."""
-    if answer is None or found is None:
-        return None
-    entry, digest = found
+def _operations(entry: Entry, answer: Answer | None) -> Iterator[Operation]:
+    """Yield an `add` for each fact of an entry that an answer names. Raises WrongAnswer."""
     facts = dict[str, None]()
-    for refs in read_answer(answer.text, _Answer).sentences:
+    for refs in read_answer(answer.text, _Answer).sentences if answer is not None else ():
         for pick in picked(refs, {("", 1): _as_turn(entry)}):
             if len(pick.sentences) < len(sentences_of(entry.content)):
                 facts[f"{CUT} ".join(pick.runs())] = None
-    operations = [
-        Operation(
+    for text in facts:
+        yield Operation(
             n=1,
             op="add",
             sources=(entry.id,),
@@ -126,15 +126,6 @@ def _propose(
             metadata={PART_OF: entry.id},
             why=f"a fact of {entry.id}, in its words",
         )
-        for text in facts
-    ]
-    known = Known(
-        texts={entry.id: entry.content},
-        is_person=uses.is_person,
-        is_forgotten=uses.forgotten_in(question.group),
-    )
-    proposal = uses.proposed(question, answer, operations, known, base={entry.id: digest})
-    return proposal if proposal.operations else None
 
 
 def _as_turn(entry: Entry) -> Turn:

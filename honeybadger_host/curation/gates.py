@@ -41,6 +41,7 @@ class Known:
         is_person: whether a person said a turn.
         protected: id -> why only a person may change it.
         group_size: number of entries and notes of the group.
+        digests: id -> SHA-256 of the entry's file.
         is_forgotten: whether a text repeats something that was forgotten.
     """
 
@@ -49,6 +50,7 @@ class Known:
     turns: Turns = field(default_factory=dict)
     protected: Mapping[str, str] = field(default_factory=dict)
     group_size: int = 1
+    digests: Mapping[str, str] = field(default_factory=dict)
     is_forgotten: Callable[[str], bool] = lambda text: False
 
     @cached_property

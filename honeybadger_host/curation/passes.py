@@ -103,18 +103,23 @@ class PassDependencies:
     async def make(
         self,
         question: Question,
-        propose: Callable[[Question, Answer | None], Proposal | None],
+        known: Known,
+        operations_of: Callable[[Answer | None], Iterable[Operation]],
         *,
         until: datetime | None = None,
+        earlier: Iterable[Proposal] = (),
+        **more: Any,
     ) -> Proposal | None:
         """Ask a model and write the proposal of its answer; return it as written, or None if nothing is proposed.
 
         Args:
             question: without a text no model is asked. Its name is a prefix; it gets the name of the group's
                 unfinished question with this prefix from before a restart, or a new name.
-            propose: (question, answer or None without a model) -> the proposal with its gates checked, or None if there
-                is nothing to write; runs on a thread.
+            known: what the pass has read; what was forgotten, and entries with the text of an operation, are added.
+            operations_of: (answer, or None without a model) -> the operations to propose; runs on a thread.
             until: see `Applying`; None: the time of the proposal.
+            earlier: proposals whose operations are not proposed again, see `unsettled`.
+            more: further members of the proposal.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
         answer = None
@@ -123,23 +128,25 @@ class PassDependencies:
         if self.asker is not None and question.text:
             answer = await self.asker.ask(question)
         try:
-            proposal = await anyio.to_thread.run_sync(propose, question, answer)
+            propose = partial(self._proposed, question, answer, known, operations_of, earlier, **more)
+            proposal = await anyio.to_thread.run_sync(propose)
         except (WrongAnswer, ValidationError) as error:  # the second: a text is too long
             await self._forget(question)
             raise WrongAnswer(str(error)) from None
-        if proposal is None:
-            await self._forget(question)
-        elif (proposal := await self._write(question, proposal, until or proposal.made_at)).operations:
-            _log(proposal)
-        return proposal if proposal is not None and proposal.operations else None
+        if proposal.operations or proposal.kind != "enrichment":  # that has no watermark to move
+            return await self._write(question, proposal, until or proposal.made_at)
+        await self._forget(question)
+        return None
 
     async def _forget(self, question: Question) -> None:
         """Forget the answer to a question, which is wrong or useless."""
         if self.asker is not None:
             await self.asker.forget(question)
 
-    async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Proposal:
+    async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Proposal | None:
         """Apply the operations that need no person, and keep the proposal; return it with their new states.
+
+        None: it has no operations, only a watermark moved.
 
         Raises WorldFailed if another change came first, or the disk is full; nothing was changed.
         """
@@ -151,32 +158,33 @@ class PassDependencies:
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))
-        return proposal if data is None else parse_proposal(data)  # None: it has no operations
+        if data is None:
+            return None
+        written = parse_proposal(data)
+        _log(written)
+        return written
 
-    def proposed(
+    def _proposed(
         self,
         question: Question,
         answer: Answer | None,
-        operations: Sequence[Operation],
         known: Known,
-        earlier: Iterable[Proposal] = (),
+        operations_of: Callable[[Answer | None], Iterable[Operation]],
+        earlier: Iterable[Proposal],
         **more: Any,
     ) -> Proposal:
-        """Return a proposal of numbered operations with their gates checked, without those that are settled already.
-
-        Args:
-            answer: the model's answer that proposes them; None: they are by rules.
-            known: what the pass has read; entries with the text of an operation are added to it.
-            earlier: proposals whose operations are not proposed again, see `unsettled`.
-            more: further members of the proposal.
-        """
-        about = {"id": question.name, "group": question.group, "kind": question.kind, **more}
+        """Return the proposal of an answer, with its gates checked. Arguments and errors as of `make`."""
+        self.give_way()
+        operations = numbered(operations_of(answer))
+        base = {name: known.digests[name] for each in operations for name in each.sources if name in known.digests}
+        about = {"id": question.name, "group": question.group, "kind": question.kind, "base": base, **more}
         if answer is not None:
             prompt = hashlib.sha256(question.system.encode()).hexdigest()
             tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
             about |= {"by": answer.model, "prompt": prompt, "tokens": tokens}
-        known = replace(known, texts={**known.texts, **standing(self.home, question.group, operations)})
-        made = Proposal(made_at=datetime.now(UTC), operations=numbered(operations), **about)
+        texts = {**known.texts, **standing(self.home, question.group, operations)}
+        known = replace(known, texts=texts, is_forgotten=self.forgotten_in(question.group))
+        made = Proposal(made_at=datetime.now(UTC), operations=operations, **about)
         return unsettled(check(made, known), earlier)
 
 
@@ -245,15 +253,15 @@ class Snapshot:
         """The tags of the entries, in order."""
         return sorted({tag for entry in self.entries.values() for tag in entry.tags})
 
-    def known(self, turns: Turns, uses: PassDependencies) -> Known:
-        """Return the snapshot as the gates need it. Raises JournalError."""
+    def known(self, turns: Turns, is_person: Callable[[Turn], bool]) -> Known:
+        """Return the snapshot as the gates need it."""
         return Known(
             texts=self.texts,
             turns=turns,
-            is_person=uses.is_person,
+            is_person=is_person,
             protected=self.protected,
             group_size=len(self.texts) + self.left_out,
-            is_forgotten=uses.forgotten_in(self.group),
+            digests=self.digests,
         )
 
 
