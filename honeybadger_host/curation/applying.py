@@ -29,6 +29,7 @@ from honeybadger_host.memory.entries.entry import (
     dump_entry,
     entry_file,
     entry_id,
+    memory_folder,
     name_in,
     parse_entry,
     show_time,
@@ -55,19 +56,6 @@ _UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold thes
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The files loaded for a proposal.
-
-    Args:
-        entries: id -> its file; an id that has no file or several is left out.
-        free: number of an operation -> possible files of its new entry.
-    """
-
-    entries: Mapping[str, str]
-    free: Mapping[int, Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Applying:
     """One proposal on its way into the journal.
 
@@ -89,20 +77,17 @@ class Applying:
     def chosen(self) -> Sequence[Operation]:
         return [each for each in self.proposal.operations if each.state == "waiting" and self.applies(each)]
 
-    def prepare(self, asked: Asked) -> Prepared:
-        """Load the files of all operations. Raises WorldFailed."""
+    def prepare(self, asked: Asked) -> Mapping[int, Sequence[str]]:
+        """Load the files of all operations; return operation -> possible files of its new entry. Raises WorldFailed."""
         group, mark = self.proposal.group, _mark_file(self.proposal)
         files = [proposal_file(group, self.proposal.id), f"groups/{group}/{SUMMARY}", f"groups/{group}/{MEMORY}"]
         files += () if mark is None else (mark,)
-        entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
         for operation in self.chosen:
             category = operation.category
             for source in operation.sources:
                 found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
                 files += (*found, *map(archived_file, found))
-                if len(found) == 1:
-                    entries[source] = found[0]
                 if operation.op == "refine" and category is not None:
                     files.append(entry_file(group, category, source))
             if operation.result is not None and category is not None:
@@ -112,24 +97,24 @@ class Applying:
                 files += free[operation.n]
         for file in files:
             self.files.load(file)
-        return Prepared(entries, free)
+        return free
 
-    def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
+    def decide(self, asked: Asked, free: Mapping[int, Sequence[str]], now: datetime) -> Outcome:
         """Return all changes. Raises Refusal if the proposal was changed meanwhile."""
         check_kept(self.files, self.proposal, self.kept)
         with self.files.trial():
-            return _Decision(self, prepared, asked.sender, now).outcome()
+            return _Decision(self, free, asked.sender, now).outcome()
 
 
 class _Decision:
     """The decision about a proposal: each operation sees the changes of the ones before it."""
 
-    def __init__(self, applying: Applying, prepared: Prepared, decider: str, now: datetime) -> None:
+    def __init__(self, applying: Applying, free: Mapping[int, Sequence[str]], decider: str, now: datetime) -> None:
         self._applying = applying
         self._proposal = applying.proposal
         self._group = applying.proposal.group
         self._view = applying.files.view
-        self._prepared = prepared
+        self._free = free
         self._decider = decider
         self._now = now
         self._memory = self._view(f"groups/{self._group}/{MEMORY}") or b""
@@ -241,7 +226,7 @@ class _Decision:
             note = render_note(operation.result, operation.title or "Notes", self._author(operation), at or self._now)
             self._changes.append(Added.of("note", self._group, note.data))
         elif operation.result is not None:
-            file = next((each for each in self._prepared.free[operation.n] if self._view(each) is None), None)
+            file = next((each for each in self._free[operation.n] if self._view(each) is None), None)
             if file is None:
                 return False
             entry = self._new_entry(operation, file, [entry for _, entry, _ in sources])
@@ -270,12 +255,12 @@ class _Decision:
         return True
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
-        """Return the file, the entry and the bytes of an unchanged source, or None if it changed or is gone."""
-        file = self._prepared.entries.get(source)
-        data = None if file is None else self._view(file)
-        if file is None or data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
+        """Return file, entry and bytes of a source; None if it changed, is gone, or has copies."""
+        files = self._applying.files.named(memory_folder(self._group), f"{source}.json")
+        data = self._view(files[0]) if len(files) == 1 else None
+        if data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
             return None
-        return file, parse_entry(data, file), data
+        return files[0], parse_entry(data, files[0]), data
 
     def _new_entry(self, operation: Operation, file: str, sources: Sequence[Entry]) -> Entry:
         """Return the new entry of an operation. A merge has the earliest `created`, a part its source's author."""
