@@ -133,8 +133,8 @@ class Curator:
         self._due_dreams = due_dreams
         # asks about saved entries; None: they are not enriched
         self._enricher = uses.asker if uses.settings.curation.enrichment else None
-        self._grown: deque[Job] = deque()
-        self._saved: deque[tuple[str, str]] = deque()
+        # Jobs for written turns and entries; an enrichment with the id of its entry.
+        self._noted: deque[tuple[Job, str]] = deque()
         self.jobs = Jobs()
         self.consolidations = Consolidations(uses)
 
@@ -165,9 +165,9 @@ class Curator:
         """Note the sessions that grew, and the entries that were saved."""
         for change in written:
             if isinstance(change, TurnAdded) and self.uses.memory_window:
-                self._grown.append(Job(change.group, "consolidation", change.session))
+                self._noted.append((Job(change.group, "consolidation", change.session), ""))
         if self._enricher is not None:
-            self._saved.extend(saved_in(written))
+            self._noted.extend((Job(group, "enrichment"), entry_id) for group, entry_id in saved_in(written))
 
     async def run(self) -> None:
         """Run due jobs until cancelled."""
@@ -179,7 +179,7 @@ class Curator:
                 self.jobs.add(Job(group, "enrichment"))
         async with anyio.create_task_group() as tasks:
             while True:
-                await self._add_grown()
+                await self._add_noted()
                 if self._due_dreams is not None:
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
@@ -188,14 +188,12 @@ class Curator:
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
 
-    async def _add_grown(self) -> None:
+    async def _add_noted(self) -> None:
         """Add jobs for the turns and entries that came since the last look."""
-        while self._grown:
-            self.jobs.add(self._grown.popleft())
-        for _ in range(len(self._saved)):
-            group, entry_id = self._saved.popleft()
-            if self._enricher is not None and await note(self.uses, self._enricher, group, entry_id):
-                self.jobs.add(Job(group, "enrichment"))
+        for _ in range(len(self._noted)):
+            job, entry_id = self._noted.popleft()
+            if self._enricher is None or not entry_id or await note(self.uses, self._enricher, job.group, entry_id):
+                self.jobs.add(job)
 
     async def _do(self, job: Job) -> None:
         has_more = False
