@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from honeybadger_host.text import labels
 from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
@@ -71,12 +72,8 @@ def folded(text: str) -> str:
         if "\\" not in text:
             break
         text = _ESCAPED.sub(_unescaped, text)
-    if text.isascii():
-        text = text.casefold()
-    else:
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-        text = unicodedata.normalize("NFKC", text.casefold()).replace("i\u0307", "i").replace("\u0131", "i")
-    return " ".join(text.replace("\\", "").split())
+    visible = text if text.isascii() else _INVISIBLE.sub("", text)
+    return labels.folded(visible.replace("\\", "")).replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def _unescaped(found: re.Match[str]) -> str:
