@@ -22,7 +22,7 @@ from honeybadger_host.files.safe_files import make_folders, printable, replace
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
-from honeybadger_host.text.redaction.any_bytes import redact_bytes
+from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_LETTERS = 5000  # of one sender; above it the oldest tenth is removed

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
-from honeybadger_host.text.redaction import find_secrets, redact, redact_below
-from honeybadger_host.text.redaction.any_bytes import redact_bytes
+from honeybadger_host.text.redaction import find_secrets, redact, redact_below, redact_bytes
 from tests.conftest import HostFactory
 from tests.host.credentials import Credential, Lot, credentials
 from tests.hosting import HostProcess, RawSender, assert_refused, request, status_of, wait_for
