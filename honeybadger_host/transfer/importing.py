@@ -82,7 +82,6 @@ class _Batch:
         first: number of the first turn in its conversation.
         where: id of a record -> its file and line.
         size: bytes of the records.
-        id: of the request, when it was sent; then `records` is empty.
     """
 
     session: str | None
@@ -90,7 +89,6 @@ class _Batch:
     records: list[dict[str, Any]] = field(default_factory=list)
     where: dict[str, str] = field(default_factory=dict)
     size: int = 0
-    id: str = ""
 
     @property
     def kind(self) -> str:
@@ -118,7 +116,8 @@ class Import:
         self._is_dry, self._serve = is_dry, serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._next = _Batch("", 0)  # the turns of the next request
-        self._under_way: deque[_Batch] = deque()
+        # Of sent requests: id, kind of the records, id of a record -> its file and line.
+        self._under_way: deque[tuple[str, str, dict[str, str]]] = deque()
         self._waiting = 0  # number of records in them
         self._known_turns = lru_cache(1)(self._imported_into)
         # Session -> number and time of its last turn in this import.
@@ -252,24 +251,23 @@ class Import:
         payload = {batch.kind: batch.records}
         data = dump_request(request_id, "import_records", payload, session=batch.session or "main")
         self._mailbox.publish(request_id, data, is_durable=False)
-        batch.id, batch.records = request_id, []
-        self._under_way.append(batch)
+        self._under_way.append((request_id, batch.kind, batch.where))
         self._waiting += len(batch.where)
         while self._waiting >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
             self._collect()
 
     def _collect(self) -> None:
         """Process the reply to the oldest request."""
-        sent = self._under_way.popleft()
-        self._waiting -= len(sent.where)
-        reply = reply_to(self._home, self._mailbox, sent.id, self._serve, WAIT_SECONDS)
+        request_id, kind, where = self._under_way.popleft()
+        self._waiting -= len(where)
+        reply = reply_to(self._home, self._mailbox, request_id, self._serve, WAIT_SECONDS)
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. Earlier records are imported; import again to continue")
         result = reply.result or {}
-        self.done.added[sent.kind] += result["added"]
+        self.done.added[kind] += result["added"]
         self.done.known += result["known"]
         self.done.neutralised.update(result.get("neutralised", {}))
-        self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
+        self.done.skipped += [Skipped(where[one["id"]], one["why"]) for one in result["refused"]]
 
 
 def session_of(format_name: str, name: str) -> str:

@@ -21,10 +21,6 @@ CHUNK_BYTES: Final = 1 << 20
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
 
 
-class Broken(ValueError):
-    """The rest of a file cannot be read."""
-
-
 def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
     """Yield the records of all elements of a file, and each element that cannot be read.
 
@@ -44,7 +40,7 @@ def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found
                     yield from read(one, where, file)
                 except (LookupError, TypeError, AttributeError, ValueError) as error:
                     yield misshapen(where, what, error)
-    except (*UNREADABLE, Broken) as error:
+    except (*UNREADABLE, ValueError) as error:
         yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error}")
 
 
@@ -75,7 +71,7 @@ def read_lines(file: SourceFile) -> Iterator[tuple[int, Any]]:
 def elements(file: IO[bytes]) -> Iterator[Any]:
     """Yield the objects of an array, or the only object. One that is not JSON is an `orjson.JSONDecodeError`.
 
-    Raises Broken if the file ends too early, or an object is too large.
+    Raises ValueError if the file ends too early, or an object is too large.
     """
     buffer, at, begin, depth = b"", 0, -1, 0
     is_inside, wanted = False, CHUNK_BYTES
@@ -96,10 +92,10 @@ def elements(file: IO[bytes]) -> Iterator[Any]:
         keep = begin if begin >= 0 else at
         buffer, at, begin = buffer[keep:], at - keep, 0 if begin >= 0 else -1
         if len(buffer) > MAX_PIECE_BYTES:
-            raise Broken(f"it has more than {MAX_PIECE_BYTES >> 20} MiB")
+            raise ValueError(f"it has more than {MAX_PIECE_BYTES >> 20} MiB")
         wanted = max(CHUNK_BYTES, len(buffer))  # a long element is not scanned again for each MiB
     if begin >= 0:
-        raise Broken("the file ends in the middle of it")
+        raise ValueError("the file ends in the middle of it")
 
 
 def _loaded(data: bytes) -> Any:

@@ -6,7 +6,6 @@ After a kill the next start of a host moves the files of a loaded group into pla
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -97,10 +96,6 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def is_template(file: Path) -> bool:
-    """Return whether a file is unchanged since `init` made it."""
-    if file.name != "CLAUDE.md" or file.is_symlink():
-        return False
-    template = (resources.files("honeybadger_host") / "templates" / "CLAUDE.md").read_bytes()
-    with suppress(OSError):
-        return file.read_bytes() == template
-    return False
+    """Return whether a file is unchanged since `init` made it. Raises OSError."""
+    template = resources.files("honeybadger_host") / "templates" / "CLAUDE.md"
+    return file.name == template.name and not file.is_symlink() and file.read_bytes() == template.read_bytes()
