@@ -123,6 +123,7 @@ def _put_together(
     """
 
     def changed(file: str) -> None:
+        memory.files.kept.drop(file)
         memory.index.touch(file)
         if file.startswith(f"{MESSAGES_FOLDER}/"):
             memory.arrivals.came(Path(file).stem)

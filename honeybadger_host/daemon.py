@@ -253,6 +253,7 @@ class _Hints:
             host.spool.mark(folder or None)
         elif not folder.startswith(self._ipc):
             file = f"{folder.removeprefix(self._home)}/{name}"
+            host.memory.files.kept.drop(file)
             host.memory.index.touch(file)
             host.projections.touch(file)
             host.scheduler.touch_file(file)

@@ -40,7 +40,7 @@ def is_young(signature: Signature | None, now_ns: int) -> bool:
 class KeptFiles:
     """Values that stores made of files, kept while the files are as they were. Any thread.
 
-    Every read compares the file's signature, so nothing is ever stale.
+    Every read compares the file's signature, so nothing is ever stale; `drop` only says it early.
 
     Args:
         max_bytes: the least recently used values go first; a value counts as its file.
@@ -53,6 +53,8 @@ class KeptFiles:
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
         self._values: OrderedDict[str, tuple[Signature | None, Any]] = OrderedDict()
+        # File -> the newest read of it that is under way and was not overtaken by `drop`.
+        self._reads: dict[str, object] = {}
         self._bytes = 0
 
     def value(self, file: str, make: Callable[[Value | None], Value]) -> Value:
@@ -73,22 +75,38 @@ class KeptFiles:
                         self._values.move_to_end(file)
                 value: Value = held[1]
                 return value
+            this_read = self._reads[file] = object()
             try:
                 value = make(None if held is None else held[1])
             except Changing:
                 continue
-            if not is_young(signature, seen_ns):
-                self._keep(file, signature, value)
+            if is_young(signature, seen_ns):
+                self._reads.pop(file, None)
+            else:
+                self._keep(file, this_read, signature, value)
             return value
         raise Changing
+
+    def drop(self, file: str) -> None:
+        """Read a file again next time, and do not keep what a read that is under way now will find."""
+        with self._lock:
+            self._reads.pop(file, None)
+            signature, value = self._values.get(file, (None, None))
+            if signature is not None:
+                self._values[file] = signature._replace(inode=NEVER_SEEN.inode), value
+            else:
+                self._remove(file)
 
     @property
     def size(self) -> int:
         """Bytes of the files whose values are kept."""
         return self._bytes
 
-    def _keep(self, file: str, signature: Signature | None, value: object) -> None:
+    def _keep(self, file: str, this_read: object, signature: Signature | None, value: object) -> None:
         with self._lock:
+            if self._reads.get(file) is not this_read:
+                return
+            del self._reads[file]
             self._remove(file)
             self._values[file] = signature, value
             self._bytes += self._weight(signature)

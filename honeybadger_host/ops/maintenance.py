@@ -145,6 +145,8 @@ async def _take_in_saves(host: Host) -> bool:
         edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
         for saved in found:
             host.scheduler.touch_file(saved.file)  # also where no event tells of it
+        for edit in edits:
+            host.memory.files.kept.drop(edit.file)
         if edits:
             log.info("edits.recorded", files=len(edits), seq=edits[0].seq)
         are_marks_due = True

@@ -61,6 +61,25 @@ def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: G
     assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
 
 
+def test_a_read_that_drop_overtakes_is_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    files = files_of(folder)
+    read = os.read
+
+    def read_and_be_overtaken(fd: int, length: int) -> bytes:
+        data = read(fd, length)
+        files.kept.drop(MEMORY)
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", read_and_be_overtaken)
+        overtaken = files.memory("main")
+    assert text_of(overtaken) == "x"
+    kept = files.memory("main")
+    assert kept is not overtaken
+    assert files.memory("main") is kept
+
+
 def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
     files = files_of(folder, max_bytes=3 * 10_500 + 100)
     for name in "abcd":
