@@ -291,10 +291,13 @@ class EditReader:
         query = "SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN (SELECT value FROM json_each(?))"
         return {file: Signature(*stamp) for file, *stamp in self.rows(query, (_listed(files),))}
 
-    def names_below(self, folder: str) -> list[str]:
-        """Return the files that were looked at below a folder, whose name ends with a slash; "": all files."""
-        query = "SELECT file FROM seen WHERE file > ? AND file < ? ORDER BY file"
-        return [file for (file,) in self.rows(query, (folder, f"{folder}{chr(0x10FFFF)}"))]
+    def names_below(self, folder: str) -> Iterator[str]:
+        """Yield the files that were looked at below a folder, whose name ends with a slash; "": all files."""
+        query = "SELECT file FROM seen WHERE file > ? AND file < ? ORDER BY file LIMIT 1000"
+        last, end = folder, f"{folder}{chr(0x10FFFF)}"
+        while names := [file for (file,) in self.rows(query, (last, end))]:
+            yield from names
+            last = names[-1]
 
     def changes(self, first: int, last: int, files: Collection[str]) -> Iterator[Row]:
         """Yield the changes of some files between two seqs, edits included, oldest first."""

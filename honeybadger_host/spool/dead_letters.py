@@ -25,7 +25,7 @@ from honeybadger_host.spool.inbox import SUFFIX, Inbox, open_box
 from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
-MAX_LETTERS = 5000  # of one sender; above it the oldest tenth is removed
+MAX_LETTERS = 1000  # of one sender; above it the oldest tenth is removed
 _REASON: Final = ".reason.json"
 # Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
 # request by hand.
