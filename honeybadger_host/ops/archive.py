@@ -191,7 +191,7 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
     The journal keeps its identity.
 
     Args:
-        home: made if missing; must not have files of a home.
+        home: made if missing; must not have parts of a home.
     Raises:
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
@@ -199,7 +199,7 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
     """
     if not archive.exists():
         raise NotFound(f"there is no {archive}")
-    taken = [part for part in PARTS if _holds_files(home / part)]
+    taken = [part for part in PARTS if os.path.lexists(home / part)]
     if taken:
         raise HomeError(f"{home} has {', '.join(taken)}: restore into another home, or move that away first")
     is_new = not home.exists()
@@ -211,11 +211,7 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
             if is_new:
                 _give(home, manifest.home.uid, manifest.home.gid, manifest.home.mode)
             _finish(manifest, members, staging, home.stat())
-            parts = os.listdir(staging)
-            for part in parts:
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(home / part)  # it has empty folders at most
-            for part in parts:
+            for part in os.listdir(staging):
                 os.rename(staging / part, home / part)
         sync_folder(home)
     except OSError as error:
@@ -252,10 +248,3 @@ def _give(path: Path, uid: int, gid: int, mode: int) -> None:
     if os.geteuid() == 0:
         os.chown(path, uid, gid)
     path.chmod(mode & 0o777)
-
-
-def _holds_files(path: Path) -> bool:
-    """Return whether a path is or has anything other than empty folders."""
-    if not path.is_dir() or path.is_symlink():
-        return os.path.lexists(path)
-    return any(not found.is_dir() or found.is_symlink() for found in path.rglob("*"))
