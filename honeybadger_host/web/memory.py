@@ -35,27 +35,17 @@ from honeybadger_host.web.visits import PER_PAGE, Invalid, RequestFailed, Visit,
 _KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
 
 
-class Remembered(NamedTuple):
-    """A note or an entry as a row.
+class Remembered(Hit):
+    """A note or an entry as a row, as a search finds it.
 
     Args:
         id: empty for the text above the first note.
-        author: empty if a person wrote it into the file.
-        place: section of a note, category of an entry.
-        at: time of writing; empty: unknown.
+        author: None or empty if a person wrote it into the file.
+        category: of a note its section.
         may_change: whether it can be changed here; an unsigned note can only be changed in the file.
     """
 
-    kind: str
-    id: str
-    title: str
-    text: str
-    author: str
-    place: str
-    at: str
-    is_pinned: bool = False
-    valid_until: str | None = None
-    is_archived: bool = False
+    title: str = ""
     may_change: bool = True
 
 
@@ -163,7 +153,7 @@ def _dated(rows: Iterable[Remembered]) -> Iterator[tuple[str, Remembered]]:
     """Yield each row with its time; a row without one takes that of the row before it."""
     at = "9999"
     for row in rows:
-        at = row.at.removesuffix("Z") or at  # so that 12:00 is before 12:00.5
+        at = (row.time or "").removesuffix("Z") or at  # so that 12:00 is before 12:00.5
         yield at, row
 
 
@@ -179,26 +169,35 @@ def _places_of(book: NoteBook, wanted: _Wanted) -> Iterator[int]:
 
 def _note(group: str, book: NoteBook, place: int) -> Remembered:
     text = book.preface if place == PREFACE else book.notes[place]
+    row = Remembered(
+        id="" if place == PREFACE else id_of(group, text),
+        kind="note",
+        score=None,
+        text=text,
+        source=MEMORY,
+        pinned=is_pinned(text),
+    )
     if (note := book.signed(place)) is None:
-        id_ = "" if place == PREFACE else id_of(group, text)
         heading, _, rest = text.partition("\n") if text.startswith("## ") else ("", "", text)
-        section = heading.removeprefix("## ")
-        return Remembered("note", id_, "", rest.strip("\n"), "", section, "", is_pinned(text), may_change=False)
+        of_file = {"text": rest.strip("\n"), "category": heading.removeprefix("## "), "may_change": False}
+        return row.model_copy(update=of_file)
     at = f"{note.at.replace(' ', 'T')}:00Z"
-    return Remembered("note", id_of(group, text), "", note.content, note.author, note.section, at, is_pinned(text))
+    return row.model_copy(update={"text": note.content, "author": note.author, "category": note.section, "time": at})
 
 
 def _entry(row: EntryRow) -> Remembered:
     return Remembered(
-        "entry",
-        row.id,
-        row.title or row.name or "",
-        row.begins,
-        row.author or "",
-        row.category,
-        row.updated or "",
-        row.pinned,
-        row.valid_until,
+        id=row.id,
+        kind="entry",
+        score=None,
+        text=row.begins,
+        time=row.updated,
+        category=row.category,
+        author=row.author,
+        pinned=row.pinned,
+        valid_until=row.valid_until,
+        source="",
+        title=row.title or row.name or "",
     )
 
 
@@ -220,33 +219,24 @@ def _searched(visit: Visit, notes: Mapping[str, NotePlace], wanted: _Wanted) -> 
         rows = [row for row in rows if row.author == wanted.author]
     if wanted.place is not None:
         below = wanted.place.casefold()
-        rows = [row for row in rows if f"{row.place.casefold()}/".startswith(f"{below}/")]
+        rows = [row for row in rows if f"{(row.category or '').casefold()}/".startswith(f"{below}/")]
     return _Rows(rows, len(rows), None, is_complete)
 
 
 def _hit(hit: Hit, note: NotePlace | None) -> Remembered:
     """Return a hit as a row; `note`: the note that it is, if it is in MEMORY.md."""
-    return Remembered(
-        hit.kind,
-        hit.id,
-        "",
-        hit.text.removeprefix("- ").partition("\n> Archived")[0],
-        hit.author or "",
-        (hit.category or "") if note is None else note.section,
-        hit.time or "",
-        hit.pinned or (note is not None and note.is_pinned),
-        hit.valid_until,
-        hit.archived,
-        may_change=hit.kind == "entry" or (note is not None and note.author != NOBODY),
-    )
+    known: dict[str, object] = {"may_change": hit.kind == "entry"}
+    if note is not None:
+        known = {"category": note.section, "pinned": note.is_pinned, "may_change": note.author != NOBODY}
+    text = hit.text.removeprefix("- ").partition("\n> Archived")[0]
+    return Remembered(**hit.model_dump() | known | {"text": text})
 
 
 def _told(visit: Visit) -> dict[str, Any]:
     """Return the outcome of a bulk action, which is in the address."""
-    refused = Counter(code for code in visit.query.getlist("refused") if code in _WHY_NOT)
-    why_not = [(count, _WHY_NOT[code]) for code, count in sorted(refused.items())]
+    refused = Counter(_WHY_NOT.get(code, "refused") for code in visit.query.getlist("refused"))
     seqs = [seq for seq in (visit.member("seqs", 2000) or "").split(",") if seq.isdigit()]
-    return {"done": visit.member("done", 20), "seqs": seqs, "why_not": why_not}
+    return {"done": visit.member("done", 20), "seqs": seqs, "why_not": sorted(refused.items())}
 
 
 _WHY_NOT: Final = {
@@ -273,8 +263,6 @@ def acted(visit: Visit, form: dict[str, str]) -> Response:
                 asked = made(kind, id_, pinned=action == "pin")
             _, seq = visit.ask(asked)
         except RequestFailed as error:
-            if error.code not in _WHY_NOT:
-                raise
             refused.append(error.code)
             continue
         seqs += () if seq is None else (seq,)

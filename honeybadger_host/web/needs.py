@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from honeybadger_agent.wire import UNDECIDED, ListGroups, ListTasks
+from honeybadger_agent.wire import ListGroups, ListTasks
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.proposal_files import read_stored, waiting
 from honeybadger_host.documents.versions import removed_unread
@@ -15,7 +15,7 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.ops.findings import faults_in
 from honeybadger_host.spool.dead_letters import dead_names, list_dead
 from honeybadger_host.web.rendering import MAX_OF_A_KIND, href
-from honeybadger_host.web.review import gist_of_operation
+from honeybadger_host.web.review import gists_of
 from honeybadger_host.web.visits import PER_PAGE, Home, Visit, made
 
 _NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
@@ -91,15 +91,12 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
         found = waiting(home.path, group)
         for name, changed_at in found[:MAX_OF_A_KIND]:
             one = read_stored(home.path, group, name)
-            address, at = href("g", group, "review", one.name), round(changed_at * 1000)
-            if one.proposal is None:
-                yield Need("proposal", f"It cannot be read: {one.problem}", group, address, "Look", at)
-                continue
-            undecided = [operation for operation in one.proposal.operations if operation.state in UNDECIDED]
-            for first in undecided[:1]:  # none, if it was decided just now
-                text = gist_of_operation(first) + (f" and {len(undecided) - 1} more" if undecided[1:] else "")
-                kind = "write asked for" if one.proposal.kind == "write" else "proposal"
-                yield Need(kind, text, group, address, "Decide", at)
+            kind, text, action = "proposal", f"It cannot be read: {one.problem}", "Look"
+            if one.proposal is not None:
+                first, *rest = gists_of(one.proposal)
+                text = first + (f" and {len(rest)} more" if rest else "")
+                kind, action = "write asked for" if one.proposal.kind == "write" else kind, "Decide"
+            yield Need(kind, text, group, href("g", group, "review", name), action, round(changed_at * 1000))
         if len(found) > MAX_OF_A_KIND:
             left, address = len(found) - MAX_OF_A_KIND, href("g", group, "review")
             yield Need("proposal", f"{left} more", group, address, "Look at all")

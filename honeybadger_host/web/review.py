@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from honeybadger_agent.wire import UNDECIDED, DecideProposal, ListProposals, ProposalRow, changed_lines, is_copied
-from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.proposal_files import proposal_in
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import read_whole
@@ -28,14 +28,18 @@ def review(visit: Visit) -> Response:
 
 
 def _gist(visit: Visit, row: ProposalRow) -> list[str]:
-    """Return the first undecided operations of a proposal in words, or else its first operations."""
+    """Return the first operations that `gists_of` gives."""
     try:
         data = read_whole(visit.home.path / row.file)
-        operations = () if data is None else proposal_in(data, visit.group, row.id).operations
+        return [] if data is None else gists_of(proposal_in(data, visit.group, row.id))[:MAX_OF_A_KIND]
     except (ValueError, WorldFailed):  # the row shows the error
         return []
-    undecided = [one for one in operations if one.state in UNDECIDED]
-    return [gist_of_operation(one) for one in (undecided or operations)[:MAX_OF_A_KIND]]
+
+
+def gists_of(proposal: Proposal) -> list[str]:
+    """Return the undecided operations of a proposal in words, or else all of its operations."""
+    undecided = [one for one in proposal.operations if one.state in UNDECIDED]
+    return [gist_of_operation(one) for one in undecided or proposal.operations]
 
 
 def gist_of_operation(operation: Operation) -> str:
