@@ -225,6 +225,7 @@ def _put_together(
         scheduler=scheduler,
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer, memory.arrivals),
         counters=counters,
+        throttle=throttle,
         senders=senders,
         models=models,
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),

@@ -34,35 +34,47 @@ class Finding:
 
 def faults_in(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults in a status. A part that the status lacks has no faults."""
-    age = time.time() - status.get("written_at", time.time())
-    if age > LATE_SECONDS:
-        why = f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write"
-        yield Finding(_CHECK, "problem", why, "see its log, and the disk with doctor")
-    yield from _listed(status)
-    for target in status.get("push", ()):
-        if (failed := target["failed"]) is not None:
-            waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
-            why = f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
-            yield Finding(_CHECK, "warning", why, "")
-    if status.get("stuck"):
-        why = f"{count_of(status['stuck'], 'request is', 'requests are')} done and cannot be removed"
-        yield Finding(_CHECK, "warning", why, "see inbox.unlink_failed in the log")
+    age, stuck = time.time() - status.get("written_at", time.time()), status.get("stuck", 0)
     watcher = status.get("watcher", {})
-    if without := watcher.get("folders_without_events"):
-        yield Finding(
-            _CHECK,
+    without = watcher.get("folders_without_events", 0)
+    is_off = not watcher.get("is_alive", True) and status.get("sweeps")  # it begins before the first sweep
+    states: tuple[tuple[object, Level, str, str], ...] = (
+        (
+            age > LATE_SECONDS,
+            "problem",
+            f"the host wrote its status {in_words(age)} ago: it hangs, is stopped, or cannot write",
+            "see its log, and the disk with doctor",
+        ),
+        (
+            stuck,
+            "warning",
+            f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
+            "see inbox.unlink_failed in the log",
+        ),
+        (
+            without,
             "warning",
             f"{count_of(without, 'folder has', 'folders have')} no file events: the sweep finds what comes there",
             "see watch.failed in the log",
-        )
-    elif not watcher.get("is_alive", True) and status.get("sweeps"):  # it begins before the first sweep
-        yield Finding(_CHECK, "warning", "the watcher is off: requests are found by the sweep only", "")
+        ),
+        (is_off and not without, "warning", "the watcher is off: requests are found by the sweep only", ""),
+    )
+    yield from (Finding(_CHECK, level, message, now_what) for is_so, level, message, now_what in states if is_so)
+    yield from _listed(status)
+
+
+def _late_push(target: Mapping[str, Any]) -> str:
+    """Return the message that could not be pushed to a target, and why."""
+    failed = target["failed"]
+    waits = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
+    return f"{target['target']}: {waits}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}"
 
 
 def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the faults that are lists of lines in the status."""
     failed = status.get("curation", {}).get("failed", ())
     jobs = [f"{job['job']}: {job['why']}; again in {in_words(job['again_in_seconds'])}" for job in failed]
+    pushes = [target for target in status.get("push", ()) if target["failed"] is not None]
     refused, tasks = status.get("agents", {}).get("refused", {}), status.get("tasks") or {}
     # a damaged task does not run and is among the tasks
     damaged = [file for file in status.get("damaged", ()) if "/tasks/" not in file]
@@ -76,6 +88,7 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
             "mend it: a text must be UTF-8, and JSON an object",
         ),
         ("warning", "curation failed", jobs, ""),
+        ("warning", "push", map(_late_push, pushes), ""),
         ("problem", "not served", status.get("boxes_refused", ()), "see inbox.refused in the log"),
         ("problem", "the journal is damaged", status.get("journal", {}).get("damaged", ()), "see doctor"),
         ("problem", "cannot be written now", status.get("files_behind", ()), "see projection.failed in the log"),

@@ -12,7 +12,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.memory.peoples_files import ChangedFiles
 from honeybadger_host.models import Models
-from honeybadger_host.observe import Counters
+from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.settings import Settings
@@ -50,6 +50,7 @@ class Host:
     scheduler: Scheduler
     pusher: Pusher
     counters: Counters
+    throttle: Throttle
     senders: SenderList | None
     models: Models
     ages: Ages

@@ -44,35 +44,30 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
     tasks.start_soon(_check_rows, host)
 
 
-class Failing:
-    """Logs failures of repeated work: once for all failures in a row."""
+@contextlib.contextmanager
+def logged(host: Host, event: str, **members: Any) -> Iterator[None]:
+    """Log an error of the block instead of raising it; the same event at most once a minute."""
+    try:
+        yield
+        return
+    except (WorldFailed, StorageFailed, JournalError, OSError) as error:
+        why = str(error)
+        members |= {"error": why, "now_what": "it is tried again"}
+    except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
+        why = type(error).__name__
+        members |= {"now_what": "report it; the rest goes on", "exc_info": error}
+    _note(host, event, why, **members)
 
-    def __init__(self, host: Host, event: str, **members: str) -> None:
-        self._host, self._event, self._members = host, event, members
-        self._is_known = False
 
-    @contextlib.contextmanager
-    def logged(self) -> Iterator[None]:
-        """Log an error of the block instead of raising it."""
-        try:
-            yield
-            self._is_known = False
-        except (WorldFailed, StorageFailed, JournalError, OSError) as error:
-            self._say(str(error), error=str(error), now_what="it is tried again")
-        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
-            self._say(type(error).__name__, now_what="report it; the rest goes on", exc_info=error)
-
-    def _say(self, message: str, **members: Any) -> None:
-        self._host.counters.note_error(f"{self._event}: {message}")
-        if not self._is_known:
-            self._is_known = True
-            log.error(self._event, **self._members, **members)
+def _note(host: Host, event: str, why: str, **members: Any) -> None:
+    host.counters.note_error(f"{event}: {why}")
+    if (left_out := host.throttle.passes(event)) is not None:
+        log.error(event, left_out=left_out, **members)
 
 
 async def _index(host: Host) -> None:
     """Index files that the search does not know yet, and look for changes without an event."""
-    failing, index = Failing(host, "index.failed", file=INDEX_FILE), host.memory.index
-    compare_at = 0.0
+    index, compare_at = host.memory.index, 0.0
     while True:
         begun = time.monotonic()
         # decided now, not after the comparison: at a start the folders are watched only later
@@ -80,7 +75,7 @@ async def _index(host: Host) -> None:
         if not is_all and index.is_idle:  # no thread is needed
             await anyio.sleep(EDITS_SECONDS)
             continue
-        with failing.logged():
+        with logged(host, "index.failed", file=INDEX_FILE):
             # new folders are indexed here, so that no search waits for them
             cost = await _swept(host, index.compare_all() if is_all else index.compare_told())
             if is_all:
@@ -100,9 +95,8 @@ async def _record_edits(host: Host) -> None:
     """Find people's edits of their files and record them as versions."""
     in_use, files = host.projections.in_use, host.changed_files
     all_at = changed_at = 0.0
-    failing = Failing(host, "edits.failed")
     while True:
-        with failing.logged():
+        with logged(host, "edits.failed"):
             now = time.monotonic()
             if now >= changed_at:
                 sweep = files.sweep() if now >= all_at else files.sweep_changed()
@@ -155,9 +149,8 @@ async def _take_in_saves(host: Host) -> bool:
 
 async def _embed(host: Host) -> None:
     """Compute the vectors of indexed texts, a few at a time."""
-    failing = Failing(host, "index.failed", file=INDEX_FILE)
     while True:
-        with failing.logged():
+        with logged(host, "index.failed", file=INDEX_FILE):
             while await anyio.to_thread.run_sync(host.memory.index.embed):
                 await anyio.lowlevel.checkpoint()
         await anyio.sleep(EDITS_SECONDS)
@@ -165,9 +158,9 @@ async def _embed(host: Host) -> None:
 
 async def _check_rows(host: Host) -> None:
     """Check once a day whether rows of the journal are damaged, with at most 5 % of a core."""
-    journal, failing = host.journal, Failing(host, "journal.unreadable")
+    journal = host.journal
     while True:
-        with failing.logged():
+        with logged(host, "journal.unreadable"):
             damaged = list[str]()
             for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
                 check = partial(measured, partial(damaged_rows, journal.path, numbers))
@@ -183,7 +176,6 @@ async def _checkpoint(host: Host) -> None:
     """Make written files durable, and mark their changes in the journal as written."""
     journal, projections = host.journal, host.projections
     seen = -1
-    is_waiting = False
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
         journal.check_files()
@@ -200,12 +192,8 @@ async def _checkpoint(host: Host) -> None:
             await host.pipeline.writer.run(journal.mark_projected, last, unsettled)
             if await anyio.to_thread.run_sync(journal.checkpoint):
                 await host.pipeline.writer.run(journal.begin_wal)
-            is_waiting = False
         except WorldFailed as error:  # such as a full disk: the next round tries again. A failed fsync ends the host.
-            host.counters.note_error(str(error))
-            if not is_waiting:
-                is_waiting = True
-                log.error("journal.waiting", error=str(error))
+            _note(host, "journal.waiting", str(error), error=str(error))
 
 
 async def _remove_expired(host: Host) -> None:
@@ -235,7 +223,7 @@ async def _remove_expired(host: Host) -> None:
             if is_rare and host.ages.moments:
                 await host.pipeline.writer.run(host.journal.keep_ages, host.ages.dump())
         except WorldFailed as error:
-            log.error("journal.waiting", error=str(error))
+            _note(host, "journal.waiting", str(error), error=str(error))
         if expired or pruned or swept:
             log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
 

@@ -18,7 +18,7 @@ from honeybadger_host.journal.edits import unread_of
 from honeybadger_host.observe import Counters, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.clock import measured, rest_after
 from honeybadger_host.ops.host import Host
-from honeybadger_host.ops.maintenance import Failing
+from honeybadger_host.ops.maintenance import logged
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import dead_names
 from honeybadger_host.spool.inbox import Inbox
@@ -34,8 +34,6 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
     Args:
         cluster: returns the status of this machine in its cluster; None: there is no cluster.
     """
-    looking, writing = Failing(host, "status.failed"), Failing(host, "status.failed")
-    publishing = Failing(host, "metrics.failed")
     looked, look_at = dict[str, Any](), 0.0
     while True:
         status = _status(host, watcher)
@@ -43,14 +41,14 @@ async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, A
             status["cluster"] = cluster()
         if time.monotonic() >= look_at:
             cost = 0.0
-            with looking.logged():
+            with logged(host, "status.failed"):
                 looked, cost = await anyio.to_thread.run_sync(measured, partial(_look, host))
             look_at = time.monotonic() + rest_after(cost)
         status |= looked
-        with writing.logged():
+        with logged(host, "status.failed"):
             await anyio.to_thread.run_sync(write_status, host.home, status)
         if host.settings.metrics.textfile:
-            with publishing.logged():
+            with logged(host, "metrics.failed"):
                 await anyio.to_thread.run_sync(write_metrics, host.home, host.settings, status, host.counters)
         await anyio.sleep(STATUS_SECONDS)
 
