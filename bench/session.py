@@ -15,7 +15,7 @@ from bench.pipeline import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.files import safe_files
-from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.memory import turn_log
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, session_file, with_turns
@@ -42,12 +42,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
         def load() -> None:
             turn_log._kept.cache_clear()
             turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
-            sessions = Sessions(
-                turn_logs,
-                limits,
-                current=lambda file: read_whole(home / file),
-                render=lambda file: None,
-            )
+            sessions = Sessions(turn_logs, WholeFiles(home), limits, lambda file: None)
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:

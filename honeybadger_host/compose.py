@@ -178,9 +178,7 @@ def _put_together(
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
-    unit = UnitOfWork(
-        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
-    )
+    unit = UnitOfWork([memory.turn_logs, memory.whole_files, memory.sessions, curator, tasks.states])
     counters, throttle = Counters(), Throttle()
     table = build_table(memory, jobs, runtime, tasks)
     dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")
@@ -275,12 +273,7 @@ def _memory_of(
         whole_files=whole_files,
         entry_files=EntryFiles(home, projections.read),
         working_memory=WorkingMemoryStore(home, projections.read, kept),
-        sessions=Sessions(
-            turn_logs,
-            CompactionLimits(),
-            current=projections.current,
-            render=projections.render,
-        ),
+        sessions=Sessions(turn_logs, whole_files, CompactionLimits(), projections.render),
         index=index,
         ledger=ledger,
         watermarks=Watermarks(kept),

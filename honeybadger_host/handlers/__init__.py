@@ -154,7 +154,7 @@ def _changes(deps: Dependencies) -> Mapping[str, Handler]:
         "rewind": _change(deps, rewind, prepare_rewind),
         "import_records": _change(deps, importing.import_records, importing.prepare_import_records),
         "update_session": _of_session(deps, sessions.update_session, deps.sessions.load),
-        "delete_session": _of_session(deps, sessions.delete_session, deps.sessions.load_removal),
+        "delete_session": _of_session(deps, sessions.delete_session, deps.sessions.load),
         "record_feedback": _of_session(deps, sessions.record_feedback, deps.turn_logs.load),
         "send_message": _change(deps, messages.send_message, messages.prepare_send_message),
     }

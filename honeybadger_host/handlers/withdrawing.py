@@ -10,7 +10,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import with_restored, without_turns
-from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, parse_mark, ranges_of
+from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, is_withdrawn, parse_mark, ranges_of
 from honeybadger_host.text.turn import Turn
 
 # The turns that are not withdrawn yet, from the first one to withdraw; and the number of the last consolidated turn.
@@ -41,11 +41,10 @@ def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], found: _Foun
         what = f"its last turn is {last}" if last else "nothing was said in it"
         raise Refusal("not_found", f"session {session} has no turn {first}: {what}", field="payload.from_turn")
     marked = logs.marked(group, session)
-    if any(mark.row_kind == "turns_restored" for mark in marked):
+    if not all(mark.is_withdrawal for mark in marked):
         raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
     later = [turn for turn in logs.decided(group, session) if turn.number >= first]
-    gone = [Mark(True, mark.ranges) for mark in marked]
-    turns = [turn for turn in (*standing, *later) if not any(mark.names(turn.number) for mark in gone)]
+    turns = [turn for turn in (*standing, *later) if not is_withdrawn(turn.number, marked)]
     result = {"withdrawn": len(turns), "told": sum(turn.number <= told for turn in turns)}
     return Outcome(result, _marked(deps, asked, session, "turns_withdrawn", turns, now) if turns else ())
 

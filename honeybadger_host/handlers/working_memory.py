@@ -20,6 +20,8 @@ from honeybadger_host.memory.working_memory import (
     dump_working,
     live,
     own_entry,
+    parse_working,
+    session_folder,
     span_text,
     working_file,
 )
@@ -32,15 +34,18 @@ MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 
-def prepare_save(deps: Dependencies, asked: Asked[SaveToWorkingMemory]) -> None:
-    deps.working_memory.load(asked.group, asked.session)
+def prepare_save(deps: Dependencies, asked: Asked[SaveToWorkingMemory]) -> Mapping[str, WorkingEntry]:
+    """Return file -> entry of the session."""
     file = working_file(asked.group, asked.session, asked.payload.key)
     data = deps.whole_files.load(file)
     if data is not None:
         own_entry(data, asked.group, asked.session, file)
+    return deps.working_memory.there(asked.group, asked.session)
 
 
-def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, now: datetime) -> Outcome:
+def save(
+    deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: Mapping[str, WorkingEntry], now: datetime
+) -> Outcome:
     """Save an entry; one that exists gets the new data and the new expiry."""
     payload = asked.payload
     texts = deps.texts(asked)
@@ -48,8 +53,10 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: None, 
     data = texts.said("payload.data", payload.data, heading=key)
     check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
     file = working_file(asked.group, asked.session, key)
-    entries = deps.working_memory.view(asked.group, asked.session).items()
-    lives = {name: entry.remaining(now) for name, entry in entries if not entry.is_expired(now)}
+    entries = dict(prepared)
+    for name in deps.whole_files.below(session_folder(asked.group, asked.session)):  # with those of this batch
+        entries[name] = parse_working(deps.whole_files.view(name) or b"")
+    lives = {name: entry.remaining(now) for name, entry in entries.items() if not entry.is_expired(now)}
     if file not in lives and len(lives) >= MAX_ENTRIES:
         raise Refusal(
             "too_large",

@@ -226,7 +226,7 @@ class WholeFiles:
 
     def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:
         self._home = home
-        self._read = read or (lambda file: read_whole(path_in(home, file)))
+        self.read = read or (lambda file: read_whole(path_in(home, file)))
         # Held to load and to write: what a decision has seen stays as it is until that is written.
         self._lock = threading.Lock()
         self._held: dict[str, bytes | None] = {}
@@ -235,7 +235,7 @@ class WholeFiles:
         """Read a file; None if there is none. Raises WorldFailed if something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
-                self._held[file] = self._read(file)
+                self._held[file] = self.read(file)
             return self._held[file]
 
     def view(self, file: str) -> bytes | None:

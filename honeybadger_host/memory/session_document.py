@@ -143,11 +143,6 @@ class SessionDocument(Edited):
         return self.model_copy(update={MARK: self.honeybadger.model_copy(update={"turns": turns})})
 
 
-def empty_document(session: str, turns: int = 0) -> SessionDocument:
-    """Return an empty document that leaves out the turns up to `turns`."""
-    return SessionDocument(session_id=session, honeybadger=Mark(turns=turns))
-
-
 def _entry_of(turn: Turn) -> HistoryEntry:
     return HistoryEntry(
         timestamp=int(turn.at.timestamp()), role=turn.role, content=turn.content, token_count=turn.token_count
@@ -248,12 +243,15 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
         session: its name by the path; a name in the file is ignored.
     Raises ValueError if it is not a session document; the message says where and why.
     """
-    return _parsed(data).model_copy(update={"session_id": session})
+    document = _parsed(data)
+    return document if document.session_id == session else document.model_copy(update={"session_id": session})
 
 
 @lru_cache(maxsize=64)  # a version is decided, checked, written and read again; one takes up to 150 KiB
 def _parsed(data: bytes) -> SessionDocument:
-    return checked(SessionDocument, {**read_json(data), "session_id": ""})
+    value = read_json(data)
+    session = value.get("session_id")
+    return checked(SessionDocument, {**value, "session_id": session if isinstance(session, str) else ""})
 
 
 def is_document(data: bytes) -> bool:

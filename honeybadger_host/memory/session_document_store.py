@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole, WholeFiles
 from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -26,7 +27,6 @@ from honeybadger_host.memory.session_document import (
     SessionDocument,
     deleted_file,
     dump_document,
-    empty_document,
     is_document,
     newest_known,
     parse_deletion,
@@ -35,7 +35,7 @@ from honeybadger_host.memory.session_document import (
     with_derived_of,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import Mark, Window, is_withdrawn, turns_file
+from honeybadger_host.memory.turn_log import Window, turns_file
 from honeybadger_host.memory.turn_log_store import MAX_READ, TurnLogs
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
@@ -69,50 +69,54 @@ def _digest(data: bytes) -> Digest:
     return digest(parse_document(data, ""))
 
 
-@dataclass(slots=True)
-class _Working:
-    """The state of a session during one batch of requests.
+class _Source(NamedTuple):
+    """The files and the log that a document is made from: as written, or with everything decided in a batch.
 
     Args:
-        base: the newest version with everything decided so far; the turns in `behind` come after it.
-        data: the bytes of that version; None: there is none.
-        tombstone: the content of `deleted_file` after this batch, where it is loaded.
+        read: returns the newest version of a file.
+        newest: number of the newest turn.
+        since: returns the turns after one, see `TurnLogs.since`.
     """
 
-    base: SessionDocument
-    data: bytes | None
-    behind: list[Turn]
-    tombstone: bytes | None = None
+    read: Callable[[str], bytes | None]
+    newest: int
+    since: Callable[[int], Sequence[Turn]]
+
+
+def _parsed(data: bytes | None, group: str, session: str) -> SessionDocument:
+    """Return a version, empty if there is none. Raises WorldFailed: it is no session document."""
+    try:
+        return parse_document(b"{}" if data is None else data, session)
+    except ValueError as error:
+        file = session_file(group, session)
+        raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
 
 
 class Sessions:
     """The documents of all sessions.
 
-    `read` and `names` may run on any thread; for a batch see `journal.changes`; `write_out` is called when nothing
-    waits.
+    `read` and `names` may run on any thread; for a batch see `journal.changes`: its state is that of `files` and
+    `turn_logs`. `write_out` is called when nothing waits.
 
     Args:
-        current: returns the newest version of a file, see `Projections.current`.
         render: writes a file whose derived members changed, see `Projections.render`.
     """
 
     def __init__(
         self,
         turn_logs: TurnLogs,
+        files: WholeFiles,
         limits: CompactionLimits,
-        *,
-        current: Callable[[str], bytes | None],
         render: Callable[[str], None],
     ) -> None:
         self.limits = limits
         self._home = turn_logs.home
         self._turn_logs = turn_logs
-        self._current = current
+        self._files = files
         self._render = render
         self._clock = turn_logs.clock
         self.rules = Rules(is_document, with_derived_of, self.as_file)
         self.compactions = 0  # number of compactions since the start
-        self._working: dict[tuple[str, str], _Working] = {}
         # Sessions whose file lacks turns -> when the newest turn came; the oldest first.
         self._lagging: dict[tuple[str, str], float] = {}
 
@@ -120,14 +124,17 @@ class Sessions:
 
     def read(self, group: str, session: str) -> View:
         """Return a document as it is now. Raises WorldFailed if its file cannot be read."""
-        base, data = self._version(group, session)
+        data = self._files.read(session_file(group, session))
         window = self._turn_logs.window(group, session)
-        base, behind = self._behind(group, session, base, window)
+        base, behind = self._behind(
+            group, session, _parsed(data, group, session), self._written(group, session, window)
+        )
         return View(self._folded(base, behind), data, window.skipped, window.fault)
 
     def digest(self, group: str, session: str) -> Digest:
         """Return the facts, tasks and summary of a document, without the later turns. Raises WorldFailed."""
-        _, data = self._version(group, session)
+        data = self._files.read(session_file(group, session))
+        _parsed(data, group, session)
         return _digest(data or b"{}")
 
     def as_file(self, file: str, version: bytes) -> bytes:
@@ -138,24 +145,20 @@ class Sessions:
             newest = self._turn_logs.newest(group, session)
             if newest is not None and document.turns == newest:
                 return version  # without reading the log, which has just grown by the turns of this batch
-            base, behind = self._behind(group, session, document, self._turn_logs.window(group, session))
+            written = self._written(group, session, self._turn_logs.window(group, session))
+            base, behind = self._behind(group, session, document, written)
         except WorldFailed:  # the log cannot be read
             return version
         return dump_document(self._folded(base, behind)) if behind else version
 
-    def _version(self, group: str, session: str) -> tuple[SessionDocument, bytes | None]:
-        """Return the newest version, parsed and as bytes; None: there is none, it is empty. Raises WorldFailed."""
-        file = session_file(group, session)
-        data = self._current(file)
-        try:
-            return parse_document(b"{}" if data is None else data, session), data
-        except ValueError as error:
-            raise WorldFailed(f"{file} cannot be read: {error}: mend it, or move it away") from None
-
     def deletion(self, group: str, session: str) -> Deletion:
         """Return the record of a document's last deletion. Raises WorldFailed if its file cannot be read."""
         file = deleted_file(group, session)
-        return parse_deletion(self._current(file), file)
+        return parse_deletion(self._files.read(file), file)
+
+    def _written(self, group: str, session: str, window: Window) -> _Source:
+        since = partial(self._turn_logs.since, group, session, window=window)
+        return _Source(self._files.read, window.last_number, since)
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -172,26 +175,27 @@ class Sessions:
 
     def load(self, group: str, session: str) -> None:
         """Load a session for decisions about it. Raises WorldFailed."""
-        if (group, session) not in self._working:
-            document, data = self._version(group, session)
-            base, behind = self._behind(group, session, document, self._turn_logs.load(group, session))
-            self._working[group, session] = _Working(base, data, behind)
-
-    def load_removal(self, group: str, session: str) -> None:
-        """Load a session and its last deletion for `remove`. Raises WorldFailed."""
-        self.load(group, session)
-        self._working[group, session].tombstone = self._current(deleted_file(group, session))
+        self._turn_logs.load(group, session)
+        self._files.load(deleted_file(group, session))
+        _parsed(self._files.load(session_file(group, session)), group, session)
 
     def view(self, group: str, session: str) -> View:
         """Return a document with everything decided so far. It must be loaded."""
-        working = self._working[group, session]
-        return View(self._folded(working.base, working.behind), working.data)
+        base, behind = self._decided(group, session)
+        return View(self._folded(base, behind), self._files.view(session_file(group, session)))
+
+    def _decided(self, group: str, session: str) -> tuple[SessionDocument, Sequence[Turn]]:
+        """Return the newest version with everything decided so far, and the turns after it. It must be loaded."""
+        document = _parsed(self._files.load(session_file(group, session)), group, session)
+        newest = self._turn_logs.next_number(group, session) - 1
+        since = partial(self._turn_logs.decided_since, group, session)
+        return self._behind(group, session, document, _Source(self._files.load, newest, since))
 
     def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
-        """Return the change that writes a document."""
-        working = self._working[group, session]
-        file, data = session_file(group, session), dump_document(document)
-        return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
+        """Return the change that writes a document. It must be loaded."""
+        file = session_file(group, session)
+        upon = turns_file(group, session)
+        return FileWritten(group, "session", file, dump_document(document), self._files.view(file), upon)
 
     def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
         """Return the changes that new turns cause: the first document, or a compacted one if a limit is exceeded.
@@ -200,15 +204,16 @@ class Sessions:
             changes: at least one, all of one session.
         """
         change = changes[-1]
-        working = self._working.get((change.group, change.session))
-        if working is None:
+        try:
+            base, behind = self._decided(change.group, change.session)
+        except WorldFailed:  # it could not be loaded: a turn does not need the document
             return ()
-        turns = [*working.behind, *(added.turn for added in changes)]
-        tokens = working.base.tokens + sum(turn.token_count for turn in turns)
-        is_over = self.limits.are_passed(len(working.base.recent_history) + len(turns), tokens)
-        if working.data is not None and not is_over:
+        turns = [*behind, *(added.turn for added in changes)]
+        tokens = base.tokens + sum(turn.token_count for turn in turns)
+        is_over = self.limits.are_passed(len(base.recent_history) + len(turns), tokens)
+        if self._files.view(session_file(change.group, change.session)) is not None and not is_over:
             return ()
-        document = with_turns(working.base, turns)
+        document = with_turns(base, turns)
         if is_over:
             compacted = compact(document, now, self.limits)
             self.compactions += 1
@@ -233,15 +238,15 @@ class Sessions:
         Args:
             begins_again: contexts leave out the turns so far, too.
         """
-        working = self._working[group, session]
-        turns = self.view(group, session).document.turns or 0
-        file = deleted_file(group, session)
-        deletion = parse_deletion(working.tombstone, file)
+        file, tombstone_file = session_file(group, session), deleted_file(group, session)
+        view, held = self.view(group, session), self._files.view(tombstone_file)
+        turns = view.document.turns or 0
+        deletion = parse_deletion(held, tombstone_file)
         after, since = deletion.context_begins_after, deletion.context_begins_at
         is_later = begins_again and turns > after
         if is_later:
             after, since = turns, now
-        if working.data is None and not working.behind and not is_later:
+        if view.is_new and not is_later:
             return (), after
         forgotten = {
             "session_id": session,
@@ -252,37 +257,22 @@ class Sessions:
             "context_begins_at": None if since is None else time_stamp(since, "milliseconds"),
         }
         data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
-        tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
-        if working.data is None:
+        tombstone = FileWritten(group, "session", tombstone_file, data, held, upon)
+        if view.data is None:
             return (tombstone,), after
-        return (tombstone, FileRemoved(group, "session", session_file(group, session), working.data)), after
+        return (tombstone, FileRemoved(group, "session", file, view.data)), after
 
     def apply(self, change: Change) -> None:
-        if (held := self._working.get(_session_of(change.file))) is None:
-            return
-        if isinstance(change, TurnAdded):
-            held.behind.append(change.turn)
-        elif isinstance(change, TurnsMarked):
-            mark = Mark(change.row_kind == "turns_withdrawn", change.ranges)
-            held.behind = [turn for turn in held.behind if not is_withdrawn(turn.number, [mark])]
-        else:
-            if isinstance(change, FileWritten) and change.file.endswith(".deleted"):
-                held.tombstone, turns = change.data, parse_deletion(change.data, change.file).turns
-                held.base = empty_document(held.base.session_id, turns)
-            elif isinstance(change, FileWritten):
-                held.base, held.data = parse_document(change.data, held.base.session_id), change.data
-            else:
-                held.data = None
-            held.behind = []
+        """Do nothing: what is decided is in the files and the logs of the batch."""
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Drop applied changes; files that lack turns are written later."""
+        """Note which files lack turns: they are written later."""
         now = self._clock()
-        for key, working in self._working.items():
+        for change in written:
+            key = _session_of(change.file)
             self._lagging.pop(key, None)
-            if working.behind:
+            if isinstance(change, TurnAdded | TurnsMarked):
                 self._lagging[key] = now
-        self._working.clear()
 
     def write_out(self) -> bool:
         """Write the file that has lacked turns for longest, if its session is quiet; return whether one was written.
@@ -308,22 +298,20 @@ class Sessions:
     # ------------------------------------------------------------------------------------------------------------ turns
 
     def _behind(
-        self, group: str, session: str, document: SessionDocument, window: Window
-    ) -> tuple[SessionDocument, list[Turn]]:
+        self, group: str, session: str, document: SessionDocument, source: _Source
+    ) -> tuple[SessionDocument, Sequence[Turn]]:
         """Return the document with a mark that fits the log, and the turns after it."""
-        newest = window.last_number
-        since = partial(self._turn_logs.since, group, session, window=window)
-        if document.turns is None:  # a person wrote it
-            logged = since(0) if document.recent_history else ()
-            document = document.up_to(newest_known(document, logged) or self.deletion(group, session).turns)
+        if document.turns is None:  # there is none, or a person wrote it
+            logged = source.since(0) if document.recent_history else ()
+            file = deleted_file(group, session)
+            turns = newest_known(document, logged) or parse_deletion(source.read(file), file).turns
+            document = document.up_to(turns)
         covered = document.turns or 0
-        if covered > newest:  # the log was removed and began again
+        if covered > source.newest:  # the log was removed and began again
             covered = 0
-        base = document if document.turns == covered else document.up_to(covered)
-        if covered == newest:
-            return base, []
-        behind = [*since(covered)]
-        return with_left_out(base, newest - covered - MAX_READ, self.limits), behind
+            document = document.up_to(0)
+        behind = source.since(covered) if covered < source.newest else ()
+        return with_left_out(document, source.newest - covered - MAX_READ, self.limits), behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
         """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""

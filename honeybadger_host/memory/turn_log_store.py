@@ -23,7 +23,9 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.memory.turn_log import (
     LoggedTurn,
+    Mark,
     Window,
+    is_withdrawn,
     keyed_turns,
     parse_mark,
     parse_turn,
@@ -43,12 +45,12 @@ class _Session:
 
     Args:
         window: as the log was when the batch began.
-        ahead: turns decided in this batch; `marked`: withdrawals and restorations of turns.
+        ahead: turns decided in this batch; `marked`: withdrawals and restorations of turns, the newest first.
     """
 
     window: Window
     ahead: list[Turn] = field(default_factory=list)
-    marked: list[TurnsMarked] = field(default_factory=list)
+    marked: list[Mark] = field(default_factory=list)
 
     @property
     def newest(self) -> int:
@@ -102,7 +104,14 @@ class TurnLogs:
         """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
         return self._batch[group, session].ahead
 
-    def marked(self, group: str, session: str) -> Sequence[TurnsMarked]:
+    def decided_since(self, group: str, session: str, after: int) -> Sequence[Turn]:
+        """Return what `since` returns, with everything decided in this batch. The session must be loaded."""
+        held = self._batch[group, session]
+        turns = [*self.since(group, session, after, window=held.window), *held.ahead]
+        first = bisect_right(turns, after, key=attrgetter("number"))
+        return [turn for turn in turns[first:] if not (held.marked and is_withdrawn(turn.number, held.marked))]
+
+    def marked(self, group: str, session: str) -> Sequence[Mark]:
         """Return the marks on turns that were decided in this batch. The session must be loaded."""
         return self._batch[group, session].marked
 
@@ -111,7 +120,8 @@ class TurnLogs:
         if isinstance(change, TurnAdded):
             self._batch[change.group, change.session].ahead.append(change.turn)
         elif isinstance(change, TurnsMarked):
-            self._batch[change.group, change.session].marked.append(change)
+            mark = Mark(change.row_kind == "turns_withdrawn", change.ranges)
+            self._batch[change.group, change.session].marked.insert(0, mark)
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Drop everything: the logs have what was written."""

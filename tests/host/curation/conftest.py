@@ -8,7 +8,7 @@ import pytest
 
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.journal.changes import WholeFiles, read_whole
+from honeybadger_host.journal.changes import WholeFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -29,9 +29,7 @@ def uses(home: Path) -> PassDependencies:
         waiting_groups=tuple,
         is_agent=lambda name: name == "bee",
         turn_logs=turn_logs,
-        documents=Sessions(
-            turn_logs, CompactionLimits(), current=lambda file: read_whole(home / file), render=lambda file: None
-        ),
+        documents=Sessions(turn_logs, whole_files, CompactionLimits(), lambda file: None),
         watermarks=Watermarks(KeptFiles(home)),
         whole_files=whole_files,
         entry_files=EntryFiles(home),

@@ -85,14 +85,9 @@ class Room:
             in_use.adopt(())
         self.working_memory = WorkingMemoryStore(home, self.projections.read)
         self.whole_files = WholeFiles(home, self.projections.current)
-        self.sessions = Sessions(
-            self.turn_logs,
-            self.limits,
-            current=self.projections.current,
-            render=self.projections.render,
-        )
+        self.sessions = Sessions(self.turn_logs, self.whole_files, self.limits, self.projections.render)
         self.task_states = TaskStates(self.journal.task_records())
-        stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
+        stores: list[Store] = [self.turn_logs, self.whole_files, self.sessions, self.task_states]
         self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
             settings=self.settings,

@@ -17,7 +17,6 @@ from honeybadger_host.memory.session_document import (
     TokenUsage,
     ToolStats,
     dump_document,
-    empty_document,
     parse_document,
     version_of,
     with_turns,
@@ -131,7 +130,7 @@ def test_turns_become_history_and_are_counted() -> None:
         turn(3, "z", role="assistant", input_tokens=500, output_tokens=70),
         turn(4, "{}", role="tool", input_tokens=9),
     ]
-    document = with_turns(empty_document("s"), turns)
+    document = with_turns(SessionDocument(session_id="s"), turns)
     assert document.recent_history[0] == HistoryEntry(
         timestamp=int(turns[0].at.timestamp()), role="user", content="x" * 40, token_count=10
     )
@@ -146,14 +145,14 @@ def test_turns_become_history_and_are_counted() -> None:
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_turns_come_in_once_however_they_are_handed_over(first: int, again: int) -> None:
     turns = [turn(number, f"message {number}", tools_used=("echo",)) for number in range(1, 13)]
-    whole = with_turns(empty_document("s"), turns)
-    parts = with_turns(with_turns(empty_document("s"), turns[:first]), turns[:again])
+    whole = with_turns(SessionDocument(session_id="s"), turns)
+    parts = with_turns(with_turns(SessionDocument(session_id="s"), turns[:first]), turns[:again])
     assert with_turns(parts, turns) == whole
 
 
 def test_counts_stay_within_what_json_readers_keep() -> None:
     turns = [turn(number, input_tokens=MAX_NUMBER, output_tokens=MAX_NUMBER) for number in (1, 2, 3)]
-    document = with_turns(empty_document("s"), turns)
+    document = with_turns(SessionDocument(session_id="s"), turns)
     assert document.token_usage == TokenUsage(total_input=MAX_NUMBER, total_output=MAX_NUMBER, by_session=MAX_NUMBER)
     assert parse_document(dump_document(document), "s") == document
 

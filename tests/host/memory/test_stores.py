@@ -16,16 +16,12 @@ from honeybadger_host.journal.changes import (
     TurnAdded,
     UnitOfWork,
     WholeFiles,
-    read_whole,
 )
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
-from honeybadger_host.memory.working_memory import dump_working, working_file
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.text.turn import Turn
-from tests.host.memory.test_working_memory import entry
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 ENTRY = "groups/main/memory/general/a.json"
@@ -33,7 +29,7 @@ ENTRY = "groups/main/memory/general/a.json"
 
 @dataclass
 class Stored:
-    """A store, and what the suite asks of it.
+    """Stores, and what the suite asks of them.
 
     Args:
         load: as `prepare` of a request does.
@@ -41,7 +37,7 @@ class Stored:
         change: number -> a change that the view must show as `shown(number)`.
     """
 
-    store: Store
+    stores: Sequence[Store]
     load: Callable[[], object]
     view: Callable[[], Any]
     empty: Any
@@ -52,29 +48,12 @@ class Stored:
 def whole_files(home: Path) -> Stored:
     files = WholeFiles(home)
     return Stored(
-        files,
+        [files],
         lambda: files.load(ENTRY),
         lambda: files.view(ENTRY),
         None,
         lambda number: FileWritten("main", "entry", ENTRY, b"%d" % number, files.view(ENTRY)),
         lambda number: b"%d" % number,
-    )
-
-
-def working_memory(home: Path) -> Stored:
-    working_memory = WorkingMemoryStore(home)
-    file = working_file("main", "main", "key")
-
-    def change(number: int) -> Change:
-        return FileWritten("main", "working", file, dump_working(entry("key", "data", f"c{number}")), None)
-
-    return Stored(
-        working_memory,
-        lambda: working_memory.load("main", "main"),
-        lambda: [one.category for one in working_memory.view("main", "main").values()],
-        [],
-        change,
-        lambda number: [f"c{number}"],
     )
 
 
@@ -86,7 +65,7 @@ def turns(home: Path) -> Stored:
         return TurnAdded("main", "main", said, dump_turn(said, "r"))
 
     return Stored(
-        turn_logs,
+        [turn_logs],
         lambda: turn_logs.load("main", "main"),
         lambda: turn_logs.next_number("main", "main") - 1,
         0,
@@ -97,9 +76,8 @@ def turns(home: Path) -> Stored:
 
 def documents(home: Path) -> Stored:
     turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
-    sessions = Sessions(
-        turn_logs, CompactionLimits(), current=lambda file: read_whole(home / file), render=lambda file: None
-    )
+    files = WholeFiles(home)
+    sessions = Sessions(turn_logs, files, CompactionLimits(), lambda file: None)
 
     def change(number: int) -> Change:
         document = sessions.view("main", "main").document
@@ -107,7 +85,7 @@ def documents(home: Path) -> Stored:
         return sessions.write("main", "main", document.model_copy(update={"facts": facts}))
 
     return Stored(
-        sessions,
+        [turn_logs, files, sessions],
         lambda: sessions.load("main", "main"),
         lambda: len(sessions.view("main", "main").document.facts),
         0,
@@ -116,7 +94,7 @@ def documents(home: Path) -> Stored:
     )
 
 
-STORES = [whole_files, working_memory, turns, documents]
+STORES = [whole_files, turns, documents]
 
 
 @pytest.fixture(params=STORES, ids=[make.__name__ for make in STORES])
@@ -144,7 +122,7 @@ def decide(stored: Stored, *numbers: int) -> list[Change]:
     changes = []
     for number in numbers:
         changes.append(stored.change(number))
-        UnitOfWork([stored.store]).apply(changes[-1:])
+        UnitOfWork(stored.stores).apply(changes[-1:])
         assert stored.view() == stored.shown(number)
     return changes
 
@@ -159,7 +137,7 @@ def test_what_was_written_is_there_in_the_next_batch(stored: Stored, tmp_path: P
     stored.load()
     changes = decide(stored, 1, 2)
     write(tmp_path, changes)
-    stored.store.end_batch(changes)
+    UnitOfWork(stored.stores).end_batch(changes)
     stored.load()
     assert stored.view() == stored.shown(2)
     decide(stored, 3)
@@ -169,10 +147,10 @@ def test_what_could_not_be_written_is_forgotten(stored: Stored, tmp_path: Path) 
     stored.load()
     first = decide(stored, 1)
     write(tmp_path, first)
-    stored.store.end_batch(first)
+    UnitOfWork(stored.stores).end_batch(first)
     stored.load()
     decide(stored, 2, 3)
-    stored.store.end_batch(())
+    UnitOfWork(stored.stores).end_batch(())
     stored.load()
     assert stored.view() == stored.shown(1)
 
@@ -180,7 +158,7 @@ def test_what_could_not_be_written_is_forgotten(stored: Stored, tmp_path: Path) 
 def test_what_a_person_wrote_between_two_batches_is_seen(stored: Stored, tmp_path: Path) -> None:
     stored.load()
     change = stored.change(1)
-    stored.store.end_batch(())
+    UnitOfWork(stored.stores).end_batch(())
     write(tmp_path, [change])  # as an editor, a restored backup, or the run before
     stored.load()
     assert stored.view() == stored.shown(1)
