@@ -22,7 +22,7 @@ import anyio
 from honeybadger_host.cluster.log import Names, logs_of, snapshots_of
 from honeybadger_host.cluster.records import Position
 from honeybadger_host.cluster.servers import Servers
-from honeybadger_host.documents.history import Past, Version, read_pasts, version_at, versions
+from honeybadger_host.documents.history import Blamed, Past, Version, read_pasts, version_at, versions
 from honeybadger_host.errors import HomeError, StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import make_folders, path_in, remove_leftovers, replace, sync_all
@@ -90,7 +90,7 @@ def wanted_of(past: Past) -> Version:
     """Return a file as the journal has it. It is not known if it was too large to be kept."""
     last = past.rows[-1] if past.rows else None
     if last is not None and last.kind in WHOLE_KINDS:
-        return Version([last.data], is_known=True, is_there=not last.kind.endswith(REMOVED))
+        return Version([Blamed(last.data, last)], is_known=True, is_there=not last.kind.endswith(REMOVED))
     return version_at(past, LAST_SEQ)
 
 

@@ -28,7 +28,6 @@ from honeybadger_host.journal.changes import (
 )
 from honeybadger_host.journal.edits import (
     FILES_AT_ONCE,
-    LINE_KINDS,
     EditReader,
     Seen,
     edit_of,
@@ -37,6 +36,7 @@ from honeybadger_host.journal.edits import (
     is_first,
     packed_hunks,
     place_of,
+    text_after,
 )
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks, text_with
 from honeybadger_host.journal.reader import read_request
@@ -46,8 +46,34 @@ from honeybadger_host.text.json_values import object_in
 BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
 NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the journal does not have
 Origin: TypeAlias = Row | str
+NOT_YET: Final = "not_recorded"  # origin of a line that somebody saved and that is not recorded yet
+
+
+# Origin without an author -> why nobody is named.
+UNKNOWN_WHY: Final = {
+    BEFORE: "stood there before the journal knew the file",
+    NOT_KEPT: "came with a change of which the journal has no text",
+    NOT_YET: "saved just now, or while no host runs",
+}
 # Kinds of changes behind which there is no such file.
 _GONE: Final = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
+
+
+class Blamed(NamedTuple):
+    """A line, or a member as JSON, and its origin."""
+
+    text: bytes
+    origin: Origin
+
+    @property
+    def shown(self) -> str:
+        """Its text without the line end."""
+        return self.text.decode("utf-8", "replace").rstrip("\r\n")
+
+    @property
+    def why(self) -> str:
+        """Why nobody is named; empty: somebody is."""
+        return UNKNOWN_WHY[self.origin] if isinstance(self.origin, str) else ""
 
 
 class Past(NamedTuple):
@@ -91,13 +117,11 @@ class Version:
 
     Args:
         lines: with their ends.
-        origins: whose each line is.
         is_known: whether the text is known; else `lines` are the last known ones.
         is_there: there is such a file.
     """
 
-    lines: list[bytes] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
+    lines: list[Blamed] = field(default_factory=list)
     is_known: bool = False
     is_there: bool = False
     # Line that was taken out -> whose it was each time.
@@ -107,7 +131,7 @@ class Version:
 
     @property
     def text(self) -> bytes:
-        return b"".join(self.lines)
+        return b"".join(line.text for line in self.lines)
 
 
 def versions(past: Past, until: int = LAST_SEQ) -> Iterator[tuple[Row | None, Version]]:
@@ -119,8 +143,8 @@ def versions(past: Past, until: int = LAST_SEQ) -> Iterator[tuple[Row | None, Ve
     rows, begun = past.rows, [*past.begun]
     now = Version(is_known=bool(rows) and is_first(rows[0]))
     if begun and not (rows and rows[0].seq < begun[0][0]):
-        now.lines, now.is_known, now.is_there = lines_of(begun.pop(0)[1]), True, True
-        now.origins = [BEFORE] * len(now.lines)
+        now.lines = [Blamed(line, BEFORE) for line in lines_of(begun.pop(0)[1])]
+        now.is_known = now.is_there = True
     yield None, now
     count = max((number for number, row in enumerate(rows, 1) if row.seq <= until), default=0)
     for number, row in enumerate(rows[:count], 1):
@@ -141,7 +165,7 @@ def around(past: Past, seq: int) -> tuple[Version, Version]:
     place = next(number for number, row in enumerate(past.rows) if row.seq == seq)
     some = islice(versions(past), place, place + 2)
     _, now = next(some)
-    before = Version([*now.lines], [*now.origins], now.is_known, now.is_there)
+    before = Version([*now.lines], now.is_known, now.is_there)
     return before, next(some)[1]
 
 
@@ -157,88 +181,76 @@ def text_before(journal: Path, row: Row) -> bytes | None:
 def _begin(now: Version, text: bytes) -> None:
     """Go on with a text that no change tells of."""
     if not (now.is_known and now.text == text):
-        _replace(now, NOT_KEPT, hunks_between(now.lines, lines_of(text)))
+        _replace(now, NOT_KEPT, text)
         now.is_known = now.is_there = True
 
 
 def _take(now: Version, row: Row) -> None:
     """Make a version the next one."""
     now.is_there = row.kind not in _GONE
+    if row.kind == "edit_new" or (is_append(row) and row.offset == 0 and not now.is_known):
+        now.lines, now.is_known = [], True
     if is_append(row):
-        if row.offset == 0 and not now.is_known:
-            now.lines, now.origins, now.is_known = [], [], True
         _append(now, row)
         return
-    origin: Origin = row
-    if row.kind in LINE_KINDS:
-        edit = edit_of(row)
-        if row.kind == "edit_new":
-            now.lines, now.origins, now.is_known = [], [], True
-        hunks = []
-        for hunk in edit.hunks or ():  # without the lines that stay: the host replaces whole notes
-            finer = hunks_between(hunk.removed, hunk.added)
-            hunks += [one._replace(at=hunk.at + one.at) for one in finer]
-        now.is_known = now.is_known and edit.hunks is not None
-    else:
-        held = now.text if now.is_known else None
-        if row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held)):
-            origin = NOT_KEPT  # somebody saved it just before the host wrote it, and that is not in the journal
-        hunks, now.is_known = hunks_between(now.lines, lines_of(b"" if row.kind in _GONE else row.data)), True
-    if now.is_known:
-        _replace(now, origin, hunks)
+    is_whole = row.kind in WHOLE_KINDS
+    held = now.text if now.is_known else None
+    if held is None and not is_whole:
+        return
+    # somebody saved it just before the host wrote it, and that is not in the journal
+    is_lost = is_whole and row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held))
+    try:
+        _replace(now, NOT_KEPT if is_lost else row, text_after(held or b"", row))
+        now.is_known = True
+    except ValueError:
+        now.is_known = False
 
 
 def _append(now: Version, row: Row) -> None:
     data = row.data
-    if now.lines and not now.lines[-1].endswith(b"\n"):
+    if now.lines and not now.lines[-1].text.endswith(b"\n"):
         rest, end, data = data.partition(b"\n")
-        if rest:
-            now.origins[-1] = row
-        now.lines[-1] += rest + end
+        text, origin = now.lines[-1]
+        now.lines[-1] = Blamed(text + rest + end, row if rest else origin)
     added = lines_of(data)
     if len(added) > 1 and added[0] == b"\n":
         now.signed[added[1]].append(row)
-    now.lines += added
-    now.origins += _whose(added, row, now.gone)
+    now.lines += _blamed(added, row, now.gone)
 
 
-def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
-    """Replace lines. A line that was moved, or got another end only, keeps its author."""
+def _replace(now: Version, origin: Origin, text: bytes) -> None:
+    """Go on with another text. A line that was moved, or got another end only, keeps its author."""
+    hunks = hunks_between([line.text for line in now.lines], lines_of(text))
     moved: defaultdict[bytes, list[Origin]] = defaultdict(list)
     for hunk in hunks:
-        end = hunk.at + len(hunk.removed)
-        if now.lines[hunk.at : end] != [*hunk.removed]:
-            now.is_known = False
-            return
-        for line, whose in zip(hunk.removed, now.origins[hunk.at : end], strict=True):
-            moved[line.rstrip(b"\r\n")].append(whose)
-            now.gone[line].append(whose)
+        for line in now.lines[hunk.at : hunk.at + len(hunk.removed)]:
+            moved[line.text.rstrip(b"\r\n")].append(line.origin)
+            now.gone[line.text].append(line.origin)
     for hunk in reversed(hunks):
-        added = _whose(hunk.added, origin, now.gone)
+        added = _blamed(hunk.added, origin, now.gone)
         if isinstance(origin, Row) and is_edit(origin):
-            _give_back(now.signed, hunk.added, added)
-        for number, line in reversed([*enumerate(hunk.added)]):
-            if line.strip() and moved[line.rstrip(b"\r\n")]:
-                added[number] = moved[line.rstrip(b"\r\n")].pop()
-        end = hunk.at + len(hunk.removed)
-        now.lines[hunk.at : end] = hunk.added
-        now.origins[hunk.at : end] = added
+            _give_back(now.signed, added)
+        for number, line in reversed([*enumerate(added)]):
+            if line.text.strip() and moved[line.text.rstrip(b"\r\n")]:
+                added[number] = line._replace(origin=moved[line.text.rstrip(b"\r\n")].pop())
+        now.lines[hunk.at : hunk.at + len(hunk.removed)] = added
 
 
-def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:
-    """Return whose lines are that come; what the operator puts back is whose it was."""
+def _blamed(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Blamed]:
+    """Return lines that come with their origins; what the operator puts back is whose it was."""
     if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
-        return [origin] * len(lines)
-    return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]
+        return [Blamed(line, origin) for line in lines]
+    return [Blamed(line, gone[line].pop() if gone[line] else origin) for line in reversed(lines)][::-1]
 
 
-def _give_back(signed: Mapping[bytes, Sequence[Row]], lines: Sequence[bytes], whose: list[Origin]) -> None:
+def _give_back(signed: Mapping[bytes, Sequence[Row]], lines: list[Blamed]) -> None:
     """Leave notes that came with an edit to who signed them: a merge put them back, or a person copied them."""
-    for number, line in enumerate(lines):
+    texts = [line.text for line in lines]
+    for number, line in enumerate(texts):
         for row in signed.get(line, ()):
             note = lines_of(row.data)[1:]
-            if list(lines[number : number + len(note)]) == note:
-                whose[number : number + len(note)] = [row] * len(note)
+            if texts[number : number + len(note)] == note:
+                lines[number : number + len(note)] = [Blamed(each, row) for each in note]
 
 
 def revise(group: str, file: str, base: bytes, text: bytes, kind: RevisedKind) -> NotesRevised:
@@ -316,34 +328,6 @@ def removal_of(journal: Path, row: Row) -> Removal:
     return Removal(edit_of(row).hunks or (), after.text if after.is_known else None)
 
 
-NOT_YET: Final = "not_recorded"  # origin of a line that somebody saved and that is not recorded yet
-
-
-# Origin without an author -> why nobody is named.
-UNKNOWN_WHY: Final = {
-    BEFORE: "stood there before the journal knew the file",
-    NOT_KEPT: "came with a change of which the journal has no text",
-    NOT_YET: "saved just now, or while no host runs",
-}
-
-
-class Blamed(NamedTuple):
-    """A line, or a member as JSON, and its origin."""
-
-    text: bytes
-    origin: Origin
-
-    @property
-    def shown(self) -> str:
-        """Its text without the line end."""
-        return self.text.decode("utf-8", "replace").rstrip("\r\n")
-
-    @property
-    def why(self) -> str:
-        """Why nobody is named; empty: somebody is."""
-        return UNKNOWN_WHY[self.origin] if isinstance(self.origin, str) else ""
-
-
 def blame_of(journal: Path, file: str, held: bytes | None) -> list[tuple[str, Blamed]]:
     """Return the origin of each line of a file, by its number, or of each member of an entry, by its name.
 
@@ -363,12 +347,11 @@ def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
         held: the content of the file now.
     """
     *_, (_, now) = versions(past)
-    lines, origins = now.lines, now.origins
+    lines = now.lines
     later: Origin = NOT_YET if now.is_known else NOT_KEPT if past.rows else BEFORE
-    for hunk in reversed(hunks_between(lines, lines_of(held or b""))):
-        end = hunk.at + len(hunk.removed)
-        lines[hunk.at : end], origins[hunk.at : end] = hunk.added, [later] * len(hunk.added)
-    return [Blamed(line, origin) for line, origin in zip(lines, origins, strict=True)]
+    for hunk in reversed(hunks_between([line.text for line in lines], lines_of(held or b""))):
+        lines[hunk.at : hunk.at + len(hunk.removed)] = [Blamed(line, later) for line in hunk.added]
+    return lines
 
 
 def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Blamed]:

@@ -101,7 +101,7 @@ class Document:
     Args:
         text: the newest version, all changes up to `seq`; empty when there is none.
         left: the file as the host left it, or as it was found equal to `rendered`; None: there is none.
-        rendered: the text that the file had then; None: `text`.
+        rendered: the text that the file had then; None: `text` without its last bytes, as many as `lacking` says.
         unkept_seq: the first change behind the mark in the journal; 0: that has all.
         pending_seq: the first change that is not in the file; 0: all are.
         is_checked: the file was compared with the text after the host wrote it.
@@ -116,6 +116,7 @@ class Document:
     is_there: bool
     left: Signature | None
     rendered: bytes | None = None
+    lacking: int = 0
     unkept_seq: int = 0
     pending_seq: int = 0
     is_checked: bool = True
@@ -132,15 +133,21 @@ class Document:
     @property
     def on_disk(self) -> bytes:
         """Return the content of the file as the host left it."""
-        return bytes(self.text) if self.rendered is None else self.rendered
+        return bytes(self.text[: len(self.text) - self.lacking]) if self.rendered is None else self.rendered
+
+    def is_rendered_as(self, held: bytes | None, left: Signature | None) -> None:
+        """Note the content of the file, None: that of the newest version; and how the file is."""
+        self.rendered, self.lacking, self.left = held, 0, left
 
     def take(self, row: Row) -> None:
         """Go on with a change of the host."""
         if is_append(row):
             self.text += row.data
+            self.lacking += len(row.data)
             if self.hash is not None:
                 self.hash.update(row.data)
         else:
+            self.rendered = self.on_disk
             self.text, self.hash = Text(text_after(bytes(self.text), row)), None
         is_whole = row.kind in WHOLE_KINDS
         self.is_there = not (is_whole and row.kind.endswith(REMOVED))
@@ -356,13 +363,13 @@ class DocumentsInUse:
                 versions += [row.data] if has_rules else []
         left = signature_of(path)
         if left != document.left or document.unkept_seq:
-            document.left = NEVER_SEEN
+            document.is_rendered_as(None, NEVER_SEEN)
             with contextlib.suppress(WorldFailed):
                 held = read_whole(path)
                 if held == document.newest:
                     document.left = left
                 elif held is not None and any(self.as_version(file, held, text) == text for text in versions):
-                    document.left, document.rendered = left, held
+                    document.is_rendered_as(held, left)
                     document.pending_seq = document.pending_seq or document.seq
             if document.left == NEVER_SEEN:
                 self.touch(file)

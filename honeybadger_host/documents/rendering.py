@@ -96,17 +96,13 @@ class Renderer:
         with self._in_use.lock:
             document = self._in_use.load(file)
             new = [row for row in rows if row.seq > document.seq]
-            is_only_added = all(map(is_append, new)) and not self.is_disturbed(document)
-            if new and not document.pending_seq and not is_only_added:
-                document.rendered = document.on_disk
             for row in new:
                 if row.kind in WHOLE_KINDS:
                     self._overtake(document, row)
                 document.take(row)
             if new:
                 document.pending_seq = document.pending_seq or new[0].seq
-            added = b"".join(row.data for row in new) if new and document.rendered is None else None
-            self.render(document, added, is_durable=not is_json(file))
+            self.render(document, is_durable=not is_json(file))
         self._in_use.changed(file)
 
     def is_disturbed(self, document: Document) -> bool:
@@ -116,59 +112,51 @@ class Renderer:
     def is_recent(self, signature: Signature) -> bool:
         return abs(self._in_use.wall() - signature.mtime_ns / 1e9) < _RECENT_SECONDS
 
-    def render(self, document: Document, added: bytes | None = None, *, is_durable: bool = True) -> bool:
+    def render(self, document: Document, *, is_durable: bool = True) -> bool:
         """Write a document's file; return whether it is as its newest version.
 
         It is not where somebody changed it, or it cannot be written: then it is tried again.
 
         Args:
-            added: bytes to append; None: unknown.
             is_durable: sync it, because the journal alone cannot restore it after a power cut.
         """
         path = self._in_use.path_of(document.file)
+        is_text = document.is_there and not is_json(document.file)
+        rendered: bytes | None = None
         try:
+            if is_text and document.rendered is not None and document.text.startswith(document.rendered):
+                document.lacking = len(document.text) - len(document.rendered)
+                document.rendered = None
             if self.is_disturbed(document):
-                self._keep_rendered(document, added)
-                self._in_use.touch(document.file)
-                return False
-            may_append = added is None and document.rendered is not None and document.is_there
-            if may_append and not is_json(document.file) and document.text.startswith(document.on_disk):
-                added = bytes(document.text[len(document.on_disk) :])
-            rendered: bytes | None = None
-            if added is not None:  # without a copy of the text: a note costs the same in a large file
-                is_done = self._append(document, path, added)
+                is_done = False
+            elif is_text and document.rendered is None:  # a note costs the same in a large file
+                is_done = self._append(document, path)
             else:
                 data = self._in_use.as_file(document)
                 rendered = None if data == bytes(document.text) else data
                 is_done = self._replace(document, path, data, is_durable=is_durable)
         except (WorldFailed, OSError) as error:
-            self._keep_rendered(document, added)
             self._in_use.failed(document.file, error)
             return False
         if not is_done:
             self._in_use.touch(document.file)
             return False
         self._in_use.caught_up(document.file)
-        document.rendered, document.pending_seq, document.is_checked = rendered, 0, is_json(document.file)
+        document.is_rendered_as(rendered, document.left)
+        document.pending_seq, document.is_checked = 0, is_json(document.file)
         self._in_use.unsynced.add(path)
         return True
 
-    @staticmethod
-    def _keep_rendered(document: Document, added: bytes | None) -> None:
-        """Note the content of a file that lacks a pending append."""
-        if document.rendered is None:
-            document.rendered = bytes(document.text[: len(document.text) - len(added or b"")])
-
-    def _append(self, document: Document, path: Path, added: bytes) -> bool:
-        """Append to a file that is as the host left it. Raises WorldFailed."""
+    def _append(self, document: Document, path: Path) -> bool:
+        """Append what it lacks to a file that is as the host left it. Raises WorldFailed."""
         if document.left is None:
             return self._create(document, path, bytes(document.text), is_durable=True)
+        added = bytes(document.text[len(document.text) - document.lacking :])
         if not added:
             return True
         with closing_fd(open_to_append(path)) as fd:
             status = os.fstat(fd)
             if Signature.of(status) != document.left:
-                self._keep_rendered(document, added)
                 return False
             append(fd, added)
             left = Signature.of(os.fstat(fd))
@@ -257,7 +245,7 @@ class Renderer:
             if left is None or document.is_checked or is_young(left, int(self._in_use.wall() * 1e9)):
                 return
             if read_whole(path) != bytes(document.text) and signature_of(path) == left:
-                document.rendered, document.left = bytes(document.text), NEVER_SEEN
+                document.left = NEVER_SEEN
                 in_use.touch(file)
             document.is_checked = True
 
@@ -276,7 +264,6 @@ class Renderer:
                 target = self._in_use.path_of(one.file)
                 if text != one.held and signature_of(target) == document.left and not document.pending_seq:
                     newest = bytes(document.text)
-                    document.rendered = document.on_disk
                     base, mine = (self._in_use.as_version(one.file, data, newest) for data in (one.held, text))
                     merged = merged_as(one.file, base, newest, mine)
                     os.rename(write_beside(target, merged, mode=FILE_MODE), target)
@@ -300,7 +287,8 @@ class Renderer:
                 self._in_use.failed(file, error)
                 return
             if held == document.newest:
-                document.rendered, document.left, document.pending_seq = None, signature, 0
+                document.is_rendered_as(None, signature)
+                document.pending_seq = 0
                 return
             document.pending_seq = document.pending_seq or rows[0].seq
             if document.rendered is not None and (signature, held) == (document.left, document.rendered):
@@ -308,10 +296,10 @@ class Renderer:
                 return
             is_ours = document.seq == rows[-1].seq and _is_unfinished(held, bytes(document.text), rows)
             if is_ours and not is_open_for_writing(path):  # else a person saves it in place, it is no power cut
-                document.rendered, document.left = held or b"", signature
+                document.is_rendered_as(held or b"", signature)
                 self.render(document)
             else:
-                document.rendered, document.left = document.on_disk, NEVER_SEEN
+                document.left = NEVER_SEEN
                 self._in_use.touch(file)
 
 

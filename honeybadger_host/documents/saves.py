@@ -115,7 +115,7 @@ class Saves:
         if document is None:
             return None
         with self._in_use.lock:
-            if signature != document.left or document.rendered is not None:
+            if signature != document.left or document.rendered is not None or document.lacking:
                 return None
             return Extent(ref(document.text), len(document.text))
 
@@ -274,7 +274,7 @@ class Saves:
                 saved = replace(document, text=Text(read or b""), is_there=read is not None)
                 edit = self._edit(document, saved)._replace(overtaken_by=row.seq)
                 document.overtaken.append((edit, data or b""))
-                document.left, document.rendered = left, data or b""
+                document.is_rendered_as(data or b"", left)
 
     @property
     def overtaken(self) -> int:
@@ -343,9 +343,9 @@ class Saves:
         is_changed = found.data is not None and (document.is_there or found.data != document.on_disk)
         is_there = is_changed or bool(merged)
         is_same = merged == newest and is_there == document.is_there
-        taken = replace(document, text=Text(merged), is_there=is_there, left=found.signature, hash=None)
+        taken = replace(document, text=Text(merged), is_there=is_there, hash=None)
         is_rendered = merged == (found.data or b"") and is_there == (found.data is not None)
-        taken.rendered = None if is_rendered else found.data or b""
+        taken.is_rendered_as(None if is_rendered else found.data or b"", found.signature)
         taken.pending_seq = 0 if is_rendered else document.pending_seq or document.seq or 1
         taken.is_checked = not is_rendered or is_json(file)
         if is_same:
