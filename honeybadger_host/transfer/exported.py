@@ -11,9 +11,9 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -228,26 +228,21 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_lines(folder: Path, name: str, sha256: str) -> Iterator[Any]:
-    """Yield the lines of a list, and compare its digest with the manifest at its end. Raises Damaged."""
-    digest = hashlib.sha256()
+    """Yield the lines of a list after comparing its digest with the manifest. Raises Damaged."""
+    if sha256_of(folder / name) != sha256:
+        raise Damaged(f"{name} is not what {MANIFEST} says")
     with open(open_file(folder / name), "rb") as file:
         while line := file.readline(MAX_PIECE_BYTES):
-            digest.update(line)
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError:
                 raise Damaged(f"a line of {name} is not JSON") from None
-    if digest.hexdigest() != sha256:
-        raise Damaged(f"{name} is not what {MANIFEST} says")
 
 
-def copied(source: IO[bytes], write: Callable[[bytes], object]) -> str:
-    """Return the SHA-256 of a content, passing its bytes to `write`."""
-    digest = hashlib.sha256()
-    while data := source.read(1 << 20):
-        digest.update(data)
-        write(data)
-    return digest.hexdigest()
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file of an export. Raises Damaged."""
+    with open(open_file(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def open_file(path: Path) -> int:

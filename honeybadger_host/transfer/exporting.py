@@ -3,10 +3,11 @@
 A host may serve the home meanwhile: files that change while they are copied are copied again.
 """
 
-import hashlib
 import os
+import shutil
 import tarfile
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -45,11 +46,11 @@ from honeybadger_host.transfer.exported import (
     RECALLED,
     RECEIPTS,
     Manifest,
-    copied,
     event_line,
     receipt_line,
+    sha256_of,
 )
-from honeybadger_host.transfer.places import is_plain, place_of
+from honeybadger_host.transfer.places import file_of, is_plain, place_of
 
 _QUIET_SECONDS: Final = 1.0  # the files of a group are written this long after its last change
 _MAX_SECONDS: Final = 60.0  # a group that changes all the time for this long is not exported
@@ -193,19 +194,16 @@ class _Exporter:
         make_folders(target.parent)
         target.unlink(missing_ok=True)
         with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
-            self._files[place] = copied(source, copy.write), status.st_mtime_ns
+            shutil.copyfileobj(source, copy)
+        self._files[place] = sha256_of(target), status.st_mtime_ns
 
     # ---------------------------------------------------------------------------------------------------------- lists
 
     def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> str:
         """Write a list; return its SHA-256."""
-        digest = hashlib.sha256()
         with open(open_new(self._to / name), "wb") as file:
-            for line in lines:
-                data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-                digest.update(data)
-                file.write(data)
-        return digest.hexdigest()
+            file.writelines(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
+        return sha256_of(self._to / name)
 
     def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         for event in read_group(self._journal, self._group, seq):
@@ -222,26 +220,19 @@ class _Exporter:
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""
-        known = self._known(seq)
-        for place, (sha256, mtime_ns) in sorted(self._files.items()):
-            seen = self._seen_as(place, *known.pop(place, (None, [])))
-            yield {"file": place, "sha256": sha256, "mtime_ns": mtime_ns, "seen": seen}
-        for place, (seen_last, rows) in sorted(known.items()):
-            if not rows:
-                yield {"file": place, "sha256": None, "mtime_ns": 0, "seen": _seen_line(seen_last)}
-
-    def _known(self, seq: int) -> dict[str, tuple[Seen, list[Row]]]:
-        """Return place -> the file as the host last saw it, and the host's changes since."""
         reader = EditReader(self._journal)
-        looked_at = reader.seen([*reader.names_below(f"groups/{self._group}/")])
-        known: dict[str, tuple[Seen, list[Row]]] = {}
-        for name, seen in looked_at.items():
-            if place := place_of(name, self._group):
-                known[place] = seen, []
+        last_seen = reader.seen([*reader.names_below(f"groups/{self._group}/")])
+        since: defaultdict[str, list[Row]] = defaultdict(list)  # file -> the host's changes after it was seen
         for row in reader.unmarked():
-            if row.seq <= seq and (place := place_of(row.file, self._group)) in known:
-                known[place][1].append(row)
-        return known
+            if row.seq <= seq:
+                since[row.file].append(row)
+        for place, (sha256, mtime_ns) in sorted(self._files.items()):
+            file = file_of(place, self._group)
+            seen = self._seen_as(place, last_seen.pop(file, None), since[file])
+            yield {"file": place, "sha256": sha256, "mtime_ns": mtime_ns, "seen": seen}
+        for file, known in sorted(last_seen.items()):
+            if not since[file]:
+                yield {"file": place_of(file, self._group), "sha256": None, "mtime_ns": 0, "seen": _seen_line(known)}
 
     def _seen_as(self, place: str, seen: Seen | None, rows: Sequence[Row]) -> Literal[True] | dict[str, Any] | None:
         """Return the member `seen` of a file's line; see `FileLine`."""

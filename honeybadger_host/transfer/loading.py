@@ -43,12 +43,12 @@ from honeybadger_host.transfer.exported import (
     RecalledLine,
     SeenLine,
     checked,
-    copied,
     event_of,
     open_file,
     read_lines,
     read_manifest,
     receipt_of,
+    sha256_of,
 )
 from honeybadger_host.transfer.places import (
     STAGING,
@@ -223,13 +223,11 @@ class _Loader:
             return
         make_folders(target.parent)
         with open(open_file(self._folder / CONTENT / line.file), "rb") as source, open(open_new(target), "wb") as copy:
-
-            def write(data: bytes) -> None:
+            while data := source.read(1 << 20):
                 copy.write(data)
                 self._forgotten.look_into(data)
-
-            if copied(source, write) != line.sha256:
-                raise Damaged(f"{line.file!r} is not what {FILES} says")
+        if sha256_of(target) != line.sha256:
+            raise Damaged(f"{line.file!r} is not what {FILES} says")
         os.utime(target, ns=(line.mtime_ns, line.mtime_ns))
         self._staged.append(target)
 
