@@ -20,6 +20,7 @@ from honeybadger_host.curation.dreams import PART_OF
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import BEGINNING, PassDependencies
 from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileWritten, read_whole
@@ -90,8 +91,10 @@ async def enrich(uses: PassDependencies, asker: Asker, group: str) -> bool:
 def _entry(uses: PassDependencies, group: str, entry_id: str) -> tuple[Entry, str] | None:
     """Return an entry and the SHA-256 of its file, or None if it is gone or cannot hold several facts.
 
-    Raises WorldFailed.
+    The same text may have been deleted and saved again, with the same id: it is enriched once. Raises WorldFailed.
     """
+    if (uses.home / proposal_file(group, enrichment_of(entry_id))).exists():
+        return None
     files = uses.entry_files.find(group, entry_id)
     data = read_whole(uses.home / files[0]) if len(files) == 1 else None
     if data is None:

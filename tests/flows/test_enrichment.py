@@ -62,6 +62,20 @@ def test_facts_of_a_saved_text_become_entries(make_host: HostFactory, home: Path
     assert memory.entries() == {whole: saved}
 
 
+def test_a_text_that_is_saved_again_is_enriched_once(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    host = make_host(proposing(home)).start()
+    memory.save(TEXT, "home")
+    wait_for(lambda: host.events("enrichment.finished"))
+    for name in memory.entries():
+        memory.ask("delete_memory", id=name)
+    whole = memory.save(TEXT, "home")
+    other = memory.save(f"{TEXT} The garden has 40 roses.", "home")
+    wait_for(lambda: len(memory.proposals()) == 2 and noted(home) == [])
+    assert {each["metadata"].get("part_of") for each in memory.entries().values()} == {None, other}
+    assert whole in memory.entries()
+    assert len(host.events("enrichment.finished")) == 2
+
+
 def test_forgetting_a_text_forgets_what_was_taken_from_it(make_host: HostFactory, home: Path, memory: Memory) -> None:
     host = make_host(proposing(home)).start()
     other = memory.save("Mr Glanz has a dog.")
