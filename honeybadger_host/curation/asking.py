@@ -80,8 +80,8 @@ def budgets_used(limits: Curation, spent: Sequence[Spent], booked: Spent | None 
                 yield Budget(f"curation.{member}s.{name}", tokens, limit)
 
 
-def why_over_budget(limits: Curation, spent: Sequence[Spent], booked: Spent) -> str | None:
-    """Return why a question must wait, with the budget and the time of its reset, or None if it may be asked.
+def check_budgets(limits: Curation, spent: Sequence[Spent], booked: Spent) -> None:
+    """Raise OverBudget if a question must wait, with the budget and the time of its reset.
 
     Args:
         spent: the other calls on the day of `booked`.
@@ -89,11 +89,10 @@ def why_over_budget(limits: Curation, spent: Sequence[Spent], booked: Spent) -> 
     for setting, tokens, limit in budgets_used(limits, spent, booked):
         if tokens + booked.tokens > limit:
             tomorrow = date.fromisoformat(booked.day) + timedelta(days=1)
-            return (
+            raise OverBudget(
                 f"{tokens} tokens were used today, this needs up to {booked.tokens}, and {setting} is {limit}: "
                 f"it waits until {tomorrow} 00:00 UTC, or until that is more"
             )
-    return None
 
 
 # -------------------------------------------------------------------------------------------------------- the question
@@ -169,8 +168,7 @@ class Asker:
         prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
         most = Spent(_today(), question.group, question.kind, prompt + self._settings.model.max_output_tokens)
         reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]
-        if (why := why_over_budget(self._settings.curation, reserved, most)) is not None:
-            raise OverBudget(why)
+        check_budgets(self._settings.curation, reserved, most)
         self._reserved[question.key] = most
         try:
             said, booked = await self._said(model, question, most, prompt)

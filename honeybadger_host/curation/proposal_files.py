@@ -143,6 +143,5 @@ def decided(
     """Return the outcome of a decision about a proposal: the changes, and the proposal's file with its new states."""
     after = with_states(proposal, states)
     file = proposal_file(proposal.group, proposal.id)
-    written = FileWritten(proposal.group, "proposal", file, dump_proposal(after), kept)
-    more = (written,) if after.operations else ()
-    return Outcome({"proposal": proposal.id, **counts_of(after.operations)}, (*changes, *more))
+    written = [FileWritten(proposal.group, "proposal", file, dump_proposal(after), kept)] if after.operations else []
+    return Outcome({"proposal": proposal.id, **counts_of(after.operations)}, (*changes, *written))

@@ -11,11 +11,12 @@ from honeybadger_host.curation.asking import (
     NAMES,
     RULES,
     DirectiveName,
+    OverBudget,
     Question,
     budgets_used,
     built_in,
+    check_budgets,
     read_directive,
-    why_over_budget,
 )
 from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.schema import Spent
@@ -36,10 +37,11 @@ def test_a_used_up_budget_stops_its_group_or_kind() -> None:
         ("main", "dream", 200, "800 tokens were used today, this needs up to 201, and curation.groups.main"),
     ]
     for group, kind, left, says in limits:
-        assert why_over_budget(budgets, spent, Spent("2026-12-31", group, kind, left)) is None
-        assert says in str(why_over_budget(budgets, spent, Spent("2026-12-31", group, kind, left + 1)))
+        check_budgets(budgets, spent, Spent("2026-12-31", group, kind, left))
+        with pytest.raises(OverBudget, match=says):
+            check_budgets(budgets, spent, Spent("2026-12-31", group, kind, left + 1))
     assert [each[1:] for each in budgets_used(budgets, spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
-    assert why_over_budget(Curation(tokens_per_day=0), spent, Spent("2026-12-31", "main", "dream", 10**9)) is None
+    check_budgets(Curation(tokens_per_day=0), spent, Spent("2026-12-31", "main", "dream", 10**9))
 
 
 BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}
