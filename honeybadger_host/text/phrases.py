@@ -186,16 +186,14 @@ class Phrases:
             return data
         if data.lstrip()[:1] not in (b"{", b"["):
             return self.in_plain(data, is_all=is_all)
-        if is_all and (value := value_in(data)) is not None:
+        value = value_in(data)  # None: lines of JSON, or something broken
+        if is_all and value is not None:
             made = self._dumped(data, value, is_all)
             if made.count(b"\n") == data.count(b"\n"):
                 return made
         made = b"\n".join(self.in_json_line(line, is_all=is_all) for line in data.split(b"\n"))
-        if self.finds(made.decode("utf-8", "surrogateescape")) or not _is_json(made):
-            value = value_in(data)
-            if value is not None:  # else lines of JSON, or something broken
-                return self._dumped(data, value, is_all)
-        return made
+        is_done = _is_json(made) and not self.finds(made.decode("utf-8", "surrogateescape"))
+        return made if is_done or value is None else self._dumped(data, value, is_all)
 
     def in_json_line(self, line: bytes, *, is_all: bool = False) -> bytes:
         """Return the rest of a line of JSON: a value, or one member of a value on several lines."""
