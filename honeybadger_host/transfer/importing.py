@@ -152,7 +152,7 @@ class Import:
             self.done.known += 1
             return
         self._done_requests.add(request)
-        self._send(f"{IMPORTED_REQUEST}{request}", _Batch(None, 0, [record], {record["id"]: fact.where}))
+        self._send(request, _Batch(None, 0, [record], {record["id"]: fact.where}))
 
     def _take_turn(self, said: SaidTurn) -> None:
         number, last = self._reached.get(said.session, (0, datetime.fromtimestamp(0, UTC)))
@@ -184,7 +184,6 @@ class Import:
         if batch.records:
             digest = _digest(batch.session or "", *(record["id"] for record in batch.records))
             self._send(f"import-{batch.first:010}-{digest[:24]}", batch)
-            self._next = _Batch("", 0)
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
         """Yield a turn as records: more than one if it is too long for a request."""
@@ -203,7 +202,7 @@ class Import:
     def _entry(self, fact: Fact) -> dict[str, Any]:
         metadata = orjson.dumps(fact.metadata, default=str)
         return _without_empty(
-            request=_digest(self._format, fact.place, fact.content)[:32],
+            request=f"{IMPORTED_REQUEST}{_digest(self._format, fact.place, fact.content)[:32]}",
             id=entry_id(IMPORTED, f"{self._format}\0{fact.place}"),
             content=_text(fact.content)[:MAX_NOTE_CHARACTERS],
             category=category_of(fact.category),
@@ -234,12 +233,9 @@ class Import:
 
     @cached_property
     def _done_requests(self) -> set[str]:
-        """The ids of entries that were imported, including those that were removed since."""
+        """The requests of imported entries, including those that were removed since."""
         journal = self._home / JOURNAL_FILE
-        if not journal.exists():
-            return set()
-        done = read_done(journal, self._group, OPERATOR, IMPORTED_REQUEST)
-        return {request.removeprefix(IMPORTED_REQUEST) for request in done}
+        return read_done(journal, self._group, OPERATOR, IMPORTED_REQUEST) if journal.exists() else set()
 
     # -------------------------------------------------------------------------------------------------------- sending
 
