@@ -80,14 +80,11 @@ class Renderer:
         path = self._in_use.path_of(file)
         with self._in_use.lock:
             document = self._in_use.load(file)
-            if bytes(document.text) != base or document.pending_seq or signature_of(path) != document.left:
-                if read_whole(path) == base == bytes(document.text) and not document.pending_seq:
-                    document.left = signature_of(path)
-                else:
-                    self._in_use.touch(file)
-                    if not self._in_use.may_be_version(file, read_whole(path) or bytes(document.text)):
-                        raise WorldFailed(f"{path} cannot be read (`honeybadger-host doctor` says why)")
-                    raise WorldFailed(f"{path} was changed meanwhile")
+            if bytes(document.text) != base or document.pending_seq or self.is_disturbed(document):
+                self._in_use.touch(file)
+                if not self._in_use.may_be_version(file, read_whole(path) or base):
+                    raise WorldFailed(f"{path} cannot be read (`honeybadger-host doctor` says why)")
+                raise WorldFailed(f"{path} was changed meanwhile")
         if is_open_for_writing(path):
             raise WorldFailed(f"{path} is open for writing in another program")
 
