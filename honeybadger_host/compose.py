@@ -139,7 +139,7 @@ def _put_together(
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     memory = _memory_of(home, settings, agents, journal, projections, opened)
     group_folders = GroupFolders(home)
-    changed_files = ChangedFiles(home, journal.path, projections, memory.entry_files, group_folders)
+    changed_files = ChangedFiles(home, journal.path, in_use, memory.entry_files, group_folders)
     if not journal.has_adopted:
         in_use.adopt(changed_files.every())
     _recover(home, journal, projections)
@@ -241,7 +241,7 @@ def _memory_of(
 ) -> Dependencies:
     """Return memory and search, without the parts that run outside the pipeline."""
     kept = KeptFiles(home)
-    whole_files = WholeFiles(home, projections.current)
+    whole_files = WholeFiles(home, projections.saves.current)
     turn_logs = TurnLogs(
         home,
         window_turns=settings.consolidation.kept_turns,
@@ -254,7 +254,7 @@ def _memory_of(
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
         read_version=projections.read,
-        extent_of=projections.extent_of,
+        extent_of=projections.saves.extent_of,
     )
     opened.callback(index.close)
     ledger = InjectionLedger(home, kept_days=settings.context.kept_days)
@@ -266,8 +266,8 @@ def _memory_of(
             home,
             kept,
             edited_notes=EditedNotes(projections.in_use.reader),
-            view=projections.view,
-            extent_of=projections.extent_of,
+            view=projections.saves.view,
+            extent_of=projections.saves.extent_of,
         ),
         turn_logs=turn_logs,
         whole_files=whole_files,

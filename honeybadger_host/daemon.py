@@ -108,7 +108,7 @@ def serve_box(
 def _take_in_saves(host: Host) -> None:
     """Merge people's saves; a save in progress is left to the next start."""
     projections, journal = host.projections, host.journal
-    projections.touch_changed()
+    projections.in_use.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS
     while True:
         found = projections.saves.look()
@@ -255,7 +255,7 @@ class _Hints:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.memory.files.kept.drop(file)
             host.memory.index.touch(file)
-            host.projections.touch(file)
+            host.projections.in_use.touch(file)
             host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.memory.index.touch_folder(file)

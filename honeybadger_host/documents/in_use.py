@@ -300,6 +300,16 @@ class DocumentsInUse:
             now = self.clock()
             self.touched.setdefault(file, (NEVER_SEEN, now, now))
 
+    def touch_changed(self) -> None:
+        """Say of all documents in use which of them are not as the host left them."""
+        for document in self.every():
+            if self.is_disturbed(document):
+                self.touch(document.file)
+
+    def is_disturbed(self, document: Document) -> bool:
+        """Return whether a file is not as the host left it."""
+        return signature_of(self.path_of(document.file)) != document.left
+
     def get(self, file: str) -> Document | None:
         """Return a document if it is in use."""
         return self._documents.get(file)

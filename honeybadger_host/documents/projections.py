@@ -26,7 +26,6 @@ from honeybadger_host.files.safe_files import (
     append,
     closing_fd,
     open_to_append,
-    path_in,
     read_all,
     remove_leftovers,
 )
@@ -50,12 +49,6 @@ class Projections:
         self.in_use = in_use
         self.saves = saves(in_use)
         self.renderer = self.saves.renderer = Renderer(in_use, self.saves.overtake)
-        self.covers = in_use.covers
-        self.touch = in_use.touch
-        self.current = self.saves.current
-        self.view = self.saves.view
-        self.extent_of = self.saves.extent_of
-        self.home = in_use.home
         self._unsynced = in_use.unsynced
         self.sync = self._unsynced.sync
         self._pending: defaultdict[str, list[Row]] = defaultdict(list)  # log -> changes that are not in it
@@ -92,9 +85,9 @@ class Projections:
         Raises WorldFailed.
         """
         if self.in_use.get(file) is not None:
-            return self.current(file)
+            return self.saves.current(file)
         data = read_whole(self.in_use.path_of(file))
-        return self.current(file) if data is not None and not self.in_use.may_be_version(file, data) else data
+        return self.saves.current(file) if data is not None and not self.in_use.may_be_version(file, data) else data
 
     def render(self, file: str) -> None:
         """Write a document whose derived members have changed, unless somebody saves it. In the writer's place.
@@ -131,12 +124,6 @@ class Projections:
                 os.rmdir(self.in_use.path_of(file).parent)
         return len(gone)
 
-    def touch_changed(self) -> None:
-        """Say of all documents in use which of them are not as the host left them."""
-        for document in self.in_use.every():
-            if self.renderer.is_disturbed(document):
-                self.touch(document.file)
-
     # ------------------------------------------------------------------------------------------------------ all files
 
     def end_of(self, file: str) -> int:
@@ -150,7 +137,7 @@ class Projections:
         for row in rows:
             files.setdefault(row.file, []).append(row)
         for file, some in files.items():
-            if self.covers(file):
+            if self.in_use.covers(file):
                 self.renderer.apply(file, some)
             else:
                 self._pending[file] += some
@@ -171,7 +158,7 @@ class Projections:
         Args:
             is_first: nothing of it was tried before.
         """
-        rows, path = self._pending[file], path_in(self.home, file)
+        rows, path = self._pending[file], self.in_use.path_of(file)
         try:
             with closing_fd(self._open(file)) as fd:
                 if is_first:
@@ -208,22 +195,22 @@ class Projections:
             count += 1
         folders: defaultdict[Path, set[str]] = defaultdict(set)
         for file, some in files.items():
-            path = path_in(self.home, file)
+            path = self.in_use.path_of(file)
             self._unsynced.add_folders(path)  # the run before may have made them and not come to the fsync
             folders[path.parent].add(path.name)
-            if self.covers(file):
+            if self.in_use.covers(file):
                 self.renderer.recover(file, some)
             else:
                 self._pending[file] = some
                 self._bring_up(file, is_first=False)
         for folder, names in folders.items():
             if removed := remove_leftovers(folder, names):
-                log.info("projection.cleaned", folder=str(folder.relative_to(self.home)), files=removed)
+                log.info("projection.cleaned", folder=str(folder.relative_to(self.in_use.home)), files=removed)
         return count
 
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
-        path = path_in(self.home, file)
+        path = self.in_use.path_of(file)
         if not path.exists():
             self._unsynced.add_folders(path)
         return open_to_append(path)
@@ -244,7 +231,7 @@ class Batch:
             if file in self._hashes:
                 raise WorldFailed(f"{file} was changed just now")
             self._projections.renderer.check_base(file, change.base)
-        elif self._projections.covers(file):
+        elif self._projections.in_use.covers(file):
             if file not in self._hashes:
                 self._projections.renderer.check(file)
         elif file not in self._ends:
@@ -257,7 +244,7 @@ class Batch:
             self._hashes[file] = hashlib.sha256(change.text)
         if isinstance(change, FileWritten | FileRemoved | NotesRevised):
             return row_offset(change)
-        if self._projections.covers(file):
+        if self._projections.in_use.covers(file):
             known = self._hashes.get(file) or self._projections.hash_of(file)
             self._hashes[file] = after = known or hashlib.sha256()
             after.update(change.data)

@@ -80,7 +80,7 @@ class Renderer:
         path = self._in_use.path_of(file)
         with self._in_use.lock:
             document = self._in_use.load(file)
-            if bytes(document.text) != base or document.pending_seq or self.is_disturbed(document):
+            if bytes(document.text) != base or document.pending_seq or self._in_use.is_disturbed(document):
                 self._in_use.touch(file)
                 if not self._in_use.may_be_version(file, read_whole(path) or base):
                     raise WorldFailed(f"{path} cannot be read (`honeybadger-host doctor` says why)")
@@ -102,10 +102,6 @@ class Renderer:
             self.render(document, is_durable=not is_json(file))
         self._in_use.changed(file)
 
-    def is_disturbed(self, document: Document) -> bool:
-        """Return whether a file is not as the host left it."""
-        return signature_of(self._in_use.path_of(document.file)) != document.left
-
     def is_recent(self, signature: Signature) -> bool:
         return abs(self._in_use.wall() - signature.mtime_ns / 1e9) < _RECENT_SECONDS
 
@@ -124,7 +120,7 @@ class Renderer:
             if is_text and document.rendered is not None and document.text.startswith(document.rendered):
                 document.lacking = len(document.text) - len(document.rendered)
                 document.rendered = None
-            if self.is_disturbed(document):
+            if self._in_use.is_disturbed(document):
                 is_done = False
             elif is_text and document.rendered is None:  # a note costs the same in a large file
                 is_done = self._append(document, path)

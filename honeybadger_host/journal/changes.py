@@ -221,7 +221,7 @@ class WholeFiles:
     See the module for `load`, `view`, `apply` and `end_batch`.
 
     Args:
-        read: returns the newest version of a file, see `Projections.current`.
+        read: returns the newest version of a file, see `Saves.current`.
     """
 
     def __init__(self, home: Path, read: Callable[[str], bytes | None] | None = None) -> None:

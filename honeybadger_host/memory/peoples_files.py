@@ -11,7 +11,7 @@ from typing import Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.documents.history import revise
-from honeybadger_host.documents.projections import Projections
+from honeybadger_host.documents.in_use import DocumentsInUse
 from honeybadger_host.errors import StorageFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.group_folders import GroupFolders
@@ -106,12 +106,12 @@ class ChangedFiles:
     """
 
     def __init__(
-        self, home: Path, journal: Path, projections: Projections, entries: EntryFiles, groups: GroupFolders
+        self, home: Path, journal: Path, in_use: DocumentsInUse, entries: EntryFiles, groups: GroupFolders
     ) -> None:
         self._home = home
         self._groups = groups
         self._reader = EditReader(journal)
-        self._projections = projections
+        self._in_use = in_use
         self._entries = entries
         self._folders: dict[str, int] = {}  # folder -> its stamp when it was last listed
 
@@ -128,7 +128,7 @@ class ChangedFiles:
             yield from filter(self._is_document, below)
 
     def _is_document(self, file: str) -> bool:
-        return self._projections.covers(file) and os.path.lexists(f"{self._home}/{file}")
+        return self._in_use.covers(file) and os.path.lexists(f"{self._home}/{file}")
 
     def _texts(self, groups: Iterable[str]) -> list[str]:
         """Return the texts of all groups and agents, there or not."""
@@ -154,7 +154,7 @@ class ChangedFiles:
 
     def sweep_changed(self) -> Iterator[None]:
         """Touch changed texts and documents in use, and added or removed JSON files; yield now and then."""
-        self._projections.touch_changed()
+        self._in_use.touch_changed()
         names = self._groups.refresh()
         files = self._texts(names)
         for start in range(0, len(files), FILES_AT_ONCE):
@@ -172,7 +172,7 @@ class ChangedFiles:
             if number % FILES_AT_ONCE == 0:
                 yield
             if not os.path.lexists(f"{self._home}/{file}"):
-                self._projections.touch(file)
+                self._in_use.touch(file)
 
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch the files of a folder that changed or are gone since the host last wrote or read them."""
@@ -185,13 +185,13 @@ class ChangedFiles:
             self._compare([f"{folder}/{name}" for name in names[start : start + FILES_AT_ONCE]])
             yield
         there = set(names)
-        in_use = (one.file for one in self._projections.in_use.every() if one.is_there)
-        for number, file in enumerate(chain(in_use, self._reader.names_below(f"{folder}/"))):
+        loaded = (one.file for one in self._in_use.every() if one.is_there)
+        for number, file in enumerate(chain(loaded, self._reader.names_below(f"{folder}/"))):
             if number % FILES_AT_ONCE == 0:
                 yield
             below, _, name = file.rpartition("/")
             if below == folder and name not in there:
-                self._projections.touch(file)
+                self._in_use.touch(file)
 
     def _stamp_of(self, folder: str) -> int | None:
         """Return a stamp that changes whenever a file is added to a folder or removed."""
@@ -200,13 +200,13 @@ class ChangedFiles:
 
     def _compare(self, files: Sequence[str]) -> None:
         """Touch those of the files that changed since the host last wrote or read them."""
-        files = [file for file in files if self._projections.covers(file)]
-        in_use = {file: document for file in files if (document := self._projections.in_use.get(file)) is not None}
-        stamps = self._reader.stamps([file for file in files if file not in in_use])
+        files = [file for file in files if self._in_use.covers(file)]
+        loaded = {file: document for file in files if (document := self._in_use.get(file)) is not None}
+        stamps = self._reader.stamps([file for file in files if file not in loaded])
         for file in files:
-            left = in_use[file].left if file in in_use else stamps.get(file)
+            left = loaded[file].left if file in loaded else stamps.get(file)
             if left != signature_of(f"{self._home}/{file}"):
-                self._projections.touch(file)
+                self._in_use.touch(file)
 
 
 _ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")

@@ -76,7 +76,7 @@ class Index:
         max_memory_bytes: see `Corpora`.
         embedder: makes vectors of texts; None ranks by words alone and keeps existing vectors.
         read_version: returns the last good version of a broken file, see `Projections.read`; None: there is none.
-        extent_of: (file, its signature) -> the extent of the document, see `Projections.extent_of`.
+        extent_of: (file, its signature) -> the extent of the document, see `Saves.extent_of`.
     """
 
     def __init__(

@@ -124,8 +124,8 @@ class GroupFiles:
         home: home folder.
         kept: keeps their texts.
         edited_notes: the authors of edited notes; None: all notes are their signers'.
-        view: (file, its bytes, its signature) -> the bytes that readers get, see `Projections.view`.
-        extent_of: (file, its signature) -> the extent of the document, see `Projections.extent_of`.
+        view: (file, its bytes, its signature) -> the bytes that readers get, see `Saves.view`.
+        extent_of: (file, its signature) -> the extent of the document, see `Saves.extent_of`.
     """
 
     def __init__(

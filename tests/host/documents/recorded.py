@@ -27,7 +27,7 @@ class Recorded:
         deadline = time.monotonic() + 20
         while True:
             for file in _FILES:
-                self.world.projections.touch(file)
+                self.world.projections.in_use.touch(file)
             for _ in range(2):
                 self.world.passed += 1
                 self.world.take_in()
@@ -46,6 +46,6 @@ class Recorded:
 
     def save(self, data: bytes, file: str = ENTRY) -> None:
         """Save as the host does, upon what a reader gets."""
-        held = self.world.projections.current(file)
+        held = self.world.projections.saves.current(file)
         with self.world.decided(FileWritten("main", "entry", file, data, held)):
             pass

@@ -23,7 +23,7 @@ def test_an_editor_that_lays_out_changes_no_note(world: World, laid_out: Callabl
     world.add("c")
     world.save(laid_out(read + b"Only on Sundays.\n"))
     wanted = read + b"Only on Sundays.\n" + note("c")
-    assert world.projections.current(MEMORY) == wanted
+    assert world.projections.saves.current(MEMORY) == wanted
     (edit,) = world.look()
     assert world.text == wanted
     assert [bytes(line) for hunk in edit.hunks or () for line in hunk.added] == [b"Only on Sundays.\n"]
@@ -41,10 +41,10 @@ def test_a_text_is_merged_once_it_is_utf_8(world: World, encoding: str) -> None:
     other = typed.decode().encode(encoding)
     removed = removal(world, "a")
     world.save(other)
-    assert (world.projections.current(MEMORY), world.look()) == (served, [])
+    assert (world.projections.saves.current(MEMORY), world.look()) == (served, [])
     world.add("b")
     world.kill()
-    assert world.projections.current(MEMORY) == served + note("b")
+    assert world.projections.saves.current(MEMORY) == served + note("b")
     assert (world.look(), world.text, world.projections.saves.damaged()) == ([], other, [MEMORY])
     with pytest.raises(WorldFailed, match=r"MEMORY.md cannot be read \(`honeybadger-host doctor` says why\)"):
         world.commit(removed)

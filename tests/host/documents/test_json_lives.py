@@ -84,7 +84,7 @@ class JsonLives(RuleBasedStateMachine):
     def write(self, member: str, how: str) -> None:
         """An agent changes a member, and one of the tags; the host may be killed before, while or after it writes."""
         how = "written" if self.is_saved else how
-        held = self.world.projections.current(self.file)
+        held = self.world.projections.saves.current(self.file)
         value = {} if held is None else orjson.loads(held)
         value[member] = self.wanted[member] = self._new()
         self.wanted.setdefault("tags", []).append(tag := self._new())
@@ -104,7 +104,7 @@ class JsonLives(RuleBasedStateMachine):
     @rule(by_agent=st.booleans(), luck=st.integers(0, 7))
     def remove(self, by_agent: bool, luck: int) -> None:
         """An agent removes the object, or a person the file."""
-        if luck or self.is_saved or (held := self.world.projections.current(self.file)) is None:
+        if luck or self.is_saved or (held := self.world.projections.saves.current(self.file)) is None:
             return
         if by_agent:
             self.world.projections.write(self.world.commit(FileRemoved("main", "entry", self.file, held)))
@@ -113,7 +113,7 @@ class JsonLives(RuleBasedStateMachine):
         self._look()
         self.wanted, self.is_there = {}, False
         self.editors = [Editor(), Editor()]
-        assert self.world.projections.current(self.file) is None
+        assert self.world.projections.saves.current(self.file) is None
 
     @rule(seconds=st.sampled_from([0.5, 60.0, 900.0, 24 * HOUR]))
     def wait(self, seconds: float) -> None:
@@ -160,7 +160,7 @@ class JsonLives(RuleBasedStateMachine):
         if how == "broken" and self.is_there:  # a brace is missing: the last good version is served
             self.world.save(data[:-3], file=self.file)
             self.world.look(self.file)
-            self._check(self.world.projections.current(self.file) or b"{}")
+            self._check(self.world.projections.saves.current(self.file) or b"{}")
             self.is_saved = True
             self.write("a", "written")
         self.world.save(data, in_place=how == "in place", file=self.file)
@@ -217,7 +217,7 @@ class JsonLives(RuleBasedStateMachine):
         assert self.path.exists() == self.is_there
         if not self.is_there:
             return
-        assert self.world.projections.current(self.file) == self.path.read_bytes()
+        assert self.world.projections.saves.current(self.file) == self.path.read_bytes()
         self._check(self.path.read_bytes())
 
     def _check(self, data: bytes) -> None:

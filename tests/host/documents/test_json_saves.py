@@ -18,7 +18,7 @@ def dumped(**members: object) -> bytes:
 
 def write(world: World, data: bytes) -> None:
     """Write as the host does, upon what a reader gets."""
-    held = world.projections.current(ENTRY)
+    held = world.projections.saves.current(ENTRY)
     with world.decided(FileWritten("main", "entry", ENTRY, data, held)):
         pass
 
@@ -75,7 +75,7 @@ def test_a_broken_json_file_serves_its_last_version(world: World) -> None:
     broken = dumped(content="green tea", n=1)[:-3]
     world.save(broken, file=ENTRY)
     assert not world.look(ENTRY)
-    assert world.projections.current(ENTRY) == good
+    assert world.projections.saves.current(ENTRY) == good
     write(world, dumped(content="tea", n=2))
     world.kill()
     assert (world.look(ENTRY), world.read(ENTRY)) == ([], broken)

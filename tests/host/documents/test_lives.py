@@ -289,7 +289,7 @@ class Lives(RuleBasedStateMachine):
         for thing in risen:
             del self.deleted[thing]
             self.wanted.add(thing)
-        assert self.world.projections.current("groups/main/MEMORY.md") in (self.world.text, None)
+        assert self.world.projections.saves.current("groups/main/MEMORY.md") in (self.world.text, None)
 
 
 def live(machine: type[RuleBasedStateMachine], lives: int, *, is_broken: bool = False) -> None:

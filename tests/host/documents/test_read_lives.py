@@ -24,8 +24,8 @@ def files_of(world: World, *, goes_on: bool) -> GroupFiles:
         world.home,
         KeptFiles(world.home, wall_ns=lambda: time.time_ns() + 1_000_000_000),
         edited_notes=EditedNotes(EditReader(world.journal.path)),
-        view=lambda file, data, signature: world.projections.view(file, data, signature),
-        extent_of=lambda file, signature: world.projections.extent_of(file, signature) if goes_on else None,
+        view=lambda file, data, signature: world.projections.saves.view(file, data, signature),
+        extent_of=lambda file, signature: world.projections.saves.extent_of(file, signature) if goes_on else None,
     )
 
 
@@ -52,7 +52,9 @@ class ReadLives(Lives):
 
     def open_index(self) -> Index:
         world = self.world
-        return Index(world.home, None, max_memory_bytes=0, extent_of=lambda *file: world.projections.extent_of(*file))
+        return Index(
+            world.home, None, max_memory_bytes=0, extent_of=lambda *file: world.projections.saves.extent_of(*file)
+        )
 
     @invariant()
     def it_reads_as_if_whole(self) -> None:

@@ -78,7 +78,7 @@ class World:
         self.projections = Projections(in_use, saves=self.saves)
         if not self.journal.has_adopted:
             there = [str(path.relative_to(self.home)) for path in (self.home / "groups").rglob("*.*")]
-            self.projections.in_use.adopt([file for file in there if self.projections.covers(file)])
+            self.projections.in_use.adopt([file for file in there if self.projections.in_use.covers(file)])
         self.projections.recover(self.journal.unprojected())
         self.projections.written_seq = self.journal.committed_seq
 
@@ -86,7 +86,7 @@ class World:
         """End without an end, and start again."""
         self.journal.close()
         self.start()
-        self.projections.touch(MEMORY)
+        self.projections.in_use.touch(MEMORY)
 
     def commit(self, *changes: Change) -> list[Row]:
         """Decide and commit changes; nothing is written yet."""
@@ -116,7 +116,7 @@ class World:
         edits: list[Row] = []
         for _ in range(2):
             self.passed += seconds
-            self.projections.touch(file)
+            self.projections.in_use.touch(file)
             edits += self.take_in()
         self.checkpoint()
         return [*map(edit_of, edits)]

@@ -84,7 +84,7 @@ class Room:
         if not self.journal.has_adopted:
             in_use.adopt(())
         self.working_memory = WorkingMemoryStore(home, self.projections.read)
-        self.whole_files = WholeFiles(home, self.projections.current)
+        self.whole_files = WholeFiles(home, self.projections.saves.current)
         self.sessions = Sessions(self.turn_logs, self.whole_files, self.limits, self.projections.render)
         self.task_states = TaskStates(self.journal.task_records())
         stores: list[Store] = [self.turn_logs, self.whole_files, self.sessions, self.task_states]

@@ -52,7 +52,7 @@ class Room(rooms.Room):
         edits: list[Row] = []
         for _ in range(2):
             self.wall_ahead += 2.0
-            self.projections.touch(FILE)
+            self.projections.in_use.touch(FILE)
             edits += self.projections.take_in(self.projections.saves.look(), self.journal.next_seq)
             self.journal.next_seq += len(edits)
         return edits

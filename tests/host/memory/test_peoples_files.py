@@ -60,7 +60,9 @@ def changed_files(world: World) -> ChangedFiles:
     with world.decided(FileWritten("main", "session", IN_USE, b'{"session_id": "main"}\n', None)):
         pass
     groups = GroupFolders(world.home, lambda: time.monotonic() + world.passed)
-    changed_files = ChangedFiles(world.home, world.journal.path, world.projections, EntryFiles(world.home), groups)
+    changed_files = ChangedFiles(
+        world.home, world.journal.path, world.projections.in_use, EntryFiles(world.home), groups
+    )
     for _ in range(3):
         [*changed_files.sweep_changed()]
         world.look()

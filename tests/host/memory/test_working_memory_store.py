@@ -44,7 +44,7 @@ def saved(world: World, key: str, *, minutes: float = 5, session: str = "main") 
     """Save an entry as a request does."""
     file = working_file("main", session, key)
     data = data_of(key, session, minutes=minutes)
-    change = FileWritten("main", "working", file, data, world.projections.current(file))
+    change = FileWritten("main", "working", file, data, world.projections.saves.current(file))
     world.projections.write(world.commit(change))
     return world.home / file
 
