@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")  # the allowed values of `Host`, without a port
+_LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]+))?")  # the allowed values of `Host`
 SESSION_SECONDS: Final = 12 * 3600  # after which the operator needs a new link
 
 
@@ -46,7 +47,6 @@ class Access:
         self._clock = clock
         self._renewed = renewed
         self._sessions: dict[bytes, float] = {}  # digest of a cookie -> the time at which it expires
-        self._token = b""
         self._renew()
 
     def enter(self, token: str) -> str | None:
@@ -82,8 +82,7 @@ class Guards:
         self._cookie = cookie
         self._port = port
         self._may_write = may_write
-        self._strangers = Buckets(10, 60)
-        self._visitors = Buckets(40, 200)
+        self._buckets = {False: Buckets(10, 60), True: Buckets(40, 200)}  # of strangers, of visitors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -103,14 +102,13 @@ class Guards:
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that is refused, or None if it is allowed."""
-        headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
+        headers, path = Headers(scope=scope), str(scope["path"])
         host = headers.getlist("host")
         if len(host) != 1 or not self._is_ours(host[0]):
             return problem(403, "This page is not served under that name", "Use the link that the command printed.")
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         is_known = self._access.knows(cookie)
-        bucket = self._visitors if is_known else self._strangers
-        if bucket.take(cookie if is_known else "", time.monotonic()):
+        if self._buckets[is_known].take(cookie if is_known else "", time.monotonic()):
             return problem(429, "Too many requests", "Wait a moment, then load the page again.", retry_after=2)
         if not is_known and path != ENTER and not path.startswith(f"{STATIC}/"):
             return problem(
@@ -119,9 +117,7 @@ class Guards:
                 "Run honeybadger-host web on the host's machine and open the link it prints. A link works once; a "
                 f"session ends after {SESSION_SECONDS // 3600} hours.",
             )
-        if method == "POST":
-            return self._refused_change(headers, host[0])
-        return None
+        return self._refused_change(headers, host[0]) if scope["method"] == "POST" else None
 
     def _refused_change(self, headers: Headers, host: str) -> Response | None:
         if headers.getlist("origin") != [f"http://{host}"] or headers.getlist("sec-fetch-site") != ["same-origin"]:
@@ -136,10 +132,8 @@ class Guards:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        name, port = (host, "") if host.endswith("]") or ":" not in host else host.rsplit(":", 1)
-        if self._port is None:
-            return name in _LOOPBACK and (port == "" or port.isdigit())
-        return name in _LOOPBACK and port == str(self._port)
+        found = _LOOPBACK.fullmatch(host)
+        return found is not None and (self._port is None or found[1] == str(self._port))
 
 
 def _digest(text: str) -> bytes:
