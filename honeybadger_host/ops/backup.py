@@ -6,6 +6,7 @@ journal last. In the copied journal, the marks of written files are those from b
 
 import io
 import os
+import re
 import shutil
 import stat
 import tarfile
@@ -15,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
+from honeybadger_agent.mailbox import FOLDERS, NAME, REQUESTS, TURNS
 from honeybadger_host import __version__
 from honeybadger_host.errors import HomeError, HostError
 from honeybadger_host.files.home import JOURNAL_FILE, has_journal
@@ -36,6 +37,13 @@ from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
+# Of the inboxes, folders, requests and turns are packed: a repeated request gets its reply again from the journal, and
+# files in `tmp/` were never sent.
+_OF_INBOX: Final = rf"{NAME.pattern}(/{NAME.pattern}(/({'|'.join(FOLDERS)}|({REQUESTS}|{TURNS})/[^./][^/]*\.json))?)?"
+_NOT_PACKED: Final = re.compile(  # nor are temporary files, and the journals of earlier versions
+    rf".*/\.[^/]*\.tmp|{re.escape(JOURNAL_FILE + BEFORE)}.*|{_IPC}/(?!{_OF_INBOX}\Z).*",
+    re.DOTALL,
+)
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
@@ -107,9 +115,7 @@ class _Packer:
         self._tar.addfile(_member(name, os.fstat(fd)))
         for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
             child = f"{name}/{entry}"
-            is_temporary = entry.startswith(".") and entry.endswith(".tmp")
-            is_earlier = child.startswith(f"{JOURNAL_FILE}{BEFORE}")
-            if child not in NOT_COPIED and not is_temporary and not is_earlier and _is_used(child):
+            if child not in NOT_COPIED and not _NOT_PACKED.fullmatch(child):
                 self.add(child, entry, fd)
 
     def add(self, name: str, entry: str, folder: int) -> None:
@@ -148,22 +154,6 @@ class _Packer:
             copy.seek(0)
             self._tar.addfile(member, copy)
         self.files += 1
-
-
-def _is_used(name: str) -> bool:
-    """Return whether to pack a file: every one outside the inboxes; there only requests and turns.
-
-    A repeated request gets its reply again from the journal, and files in `tmp/` were never sent.
-    """
-    match name.split("/")[2:] if name.startswith(f"{_IPC}/") else []:
-        case [_, _, folder]:
-            return folder in FOLDERS
-        case [_, _, folder, entry]:
-            return folder not in (REPLIES, TMP) and entry.endswith(".json") and not entry.startswith(".")
-        case [_, _, _, _, *_]:
-            return False
-        case names:
-            return all(map(NAME.fullmatch, names))
 
 
 def _member(name: str, status: os.stat_result) -> tarfile.TarInfo:

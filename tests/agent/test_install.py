@@ -16,7 +16,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.hooks.program.settings import settings_file
 from honeybadger_agent.hooks.tools import PLUGIN, TOOLS, packages_folder, states
 from honeybadger_host import __version__
-from honeybadger_host.ops.doctor.agent_checks import coding_tools
+from honeybadger_host.ops.doctor.checks import coding_tools
 from tests.agent.mcp_story import tool_called
 from tests.agent.test_hooks import Transcript, event
 from tests.commands import finished

@@ -1,30 +1,27 @@
-"""The doctor: checks of a home, each a function from the home folder to findings.
-
-Reading order: `home_checks` and `agent_checks`.
-"""
+"""The doctor: checks of a home, each a function from the home folder to findings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.ops.doctor import agent_checks, home_checks
+from honeybadger_host.ops.doctor import checks
 from honeybadger_host.ops.findings import Finding, dead_letters, disk
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
-    home_checks.home_folder,
-    home_checks.settings,
-    home_checks.lock,
-    home_checks.journal,
+    checks.home_folder,
+    checks.settings,
+    checks.lock,
+    checks.journal,
     disk,
-    home_checks.group_files,
-    home_checks.entries,
-    home_checks.inboxes,
-    home_checks.running,
+    checks.group_files,
+    checks.entries,
+    checks.inboxes,
+    checks.running,
     dead_letters,
-    agent_checks.agents,
-    agent_checks.directives,
-    agent_checks.coding_tools,
+    checks.agents,
+    checks.directives,
+    checks.coding_tools,
 )
 
 

@@ -21,7 +21,7 @@ from honeybadger_host.curation.asking import (
 from honeybadger_host.files.home import make_home
 from honeybadger_host.journal.schema import Spent
 from honeybadger_host.memory.markdown.group_files import GroupFiles
-from honeybadger_host.ops.doctor.agent_checks import directives as check
+from honeybadger_host.ops.doctor.checks import directives as check
 from honeybadger_host.settings import Curation
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")

@@ -15,7 +15,7 @@ from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.line_hunks import Hunk
 from honeybadger_host.journal.opening import damaged_rows, stretches
 from honeybadger_host.journal.schema import Receipt, Row
-from honeybadger_host.ops.doctor.home_checks import journal as examined
+from honeybadger_host.ops.doctor.checks import journal as examined
 
 COUNT = 90
 FLIPS = 400
