@@ -82,10 +82,9 @@ def blame(
             one |= {"author": origin.sender, "at": moment(origin.at), "seq": origin.seq, "request": request}
             one |= {"why": None, "session": said and said.session, "turn": said and said.turn}
         shown.append(one)
-    tell(shown, map(_blamed_line, shown), as_json=as_json)
-    if not as_json:
-        for why in sorted({one["why"] for one in shown if one["why"] is not None}):
-            print(f"({why.replace('_', ' ')}): {UNKNOWN_WHY[why]}", file=sys.stderr)
+    reasons = sorted({one["why"] for one in shown if one["why"] is not None})
+    missing = [f"({why.replace('_', ' ')}): {UNKNOWN_WHY[why]}" for why in reasons]
+    tell(shown, map(_blamed_line, shown), as_json=as_json, missing=missing)
 
 
 def _blamed_line(one: Mapping[str, Any]) -> str:

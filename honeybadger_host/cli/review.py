@@ -1,10 +1,9 @@
 """Commands about curation: `review`, `consolidate`, `dream`."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -21,7 +20,6 @@ from honeybadger_host.cli.shared import (
 
 app = typer.Typer(rich_markup_mode=None)
 
-_Ask: TypeAlias = Callable[..., Mapping[str, Any]]  # `asked_of` for one group
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
 
 
@@ -43,23 +41,19 @@ def review(
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
     action, rest = _action_in(words)
-    if action != "list" and len(rest) < 2:
-        raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
-    if not rest:
-        _list_all(home, every, as_json)
+    if action == "list":
+        _list(home, rest[0] if rest else None, every, as_json)
         return
-    group, *more = rest
-    ask: _Ask = partial(asked_of, home, group)
-    match action:
-        case "list":
-            _list(ask, every, as_json)
-        case "show":
-            proposal = _proposal(ask, more[0])
-            print_json(proposal) if as_json else print_lines(_shown(proposal))
-        case _:
-            numbers = [_number(word) for word in more[1:]] or None
-            result = ask("decide_proposal", {"proposal": more[0], "decision": action, "operations": numbers})
-            tell(result, [_told(action, result)], as_json=as_json)
+    if len(rest) < 2:
+        raise typer.BadParameter(f"{action} needs a group and a proposal, as: review {action} main ID")
+    group, name, *more = rest
+    if action == "show":
+        proposal = asked_of(home, group, "list_proposals", {"proposal": name})["proposals"][0]
+        tell(proposal, _shown(proposal), as_json=as_json)
+        return
+    numbers = [_number(word) for word in more] or None
+    result = asked_of(home, group, "decide_proposal", {"proposal": name, "decision": action, "operations": numbers})
+    tell(result, [_told(action, result)], as_json=as_json)
 
 
 @app.command()
@@ -106,32 +100,24 @@ def _action_in(words: list[str] | None) -> tuple[str, list[str]]:
     return action, rest
 
 
-def _proposal(ask: _Ask, name: str) -> Mapping[str, Any]:
-    row: Mapping[str, Any] = ask("list_proposals", {"proposal": name})["proposals"][0]
-    return row
-
-
 def _number(word: str) -> int:
     if not word.isdigit():
         raise typer.BadParameter(f"{word} is not the number of an operation: review show GROUP PROPOSAL shows them")
     return int(word)
 
 
-def _list(ask: _Ask, every: bool, as_json: bool) -> None:
-    found = ask("list_proposals", {"every": every})
-    tell(found, _listed(found) or [_nothing(every)], as_json=as_json)
-
-
-def _list_all(folder: Path, every: bool, as_json: bool) -> None:
-    """Print the proposals of every group."""
-    with_files(folder)
-    groups = sorted(path.parent.name for path in (folder / "groups").glob("*/proposals") if path.is_dir())
-    found = {group: asked_of(folder, group, "list_proposals", {"every": every}) for group in groups}
+def _list(folder: Path, group: str | None, every: bool, as_json: bool) -> None:
+    """Print the proposals of a group, or of every group."""
+    groups = [group or ""]
+    if group is None:
+        groups = sorted(path.parent.name for path in with_files(folder).glob("groups/*/proposals/"))
+    found = {one: asked_of(folder, one, "list_proposals", {"every": every}) for one in groups}
     lines: list[str] = []
-    for group, rows in found.items():
+    for one, rows in found.items():
         if listed := _listed(rows):
-            lines += [f"{group}:", *listed]
-    tell(found, lines or [_nothing(every)], as_json=as_json)
+            lines += listed if group else [f"{one}:", *listed]
+    nothing = "there are no proposals yet" if every else "nothing waits for a decision"
+    tell(found[group] if group else found, lines or [nothing], as_json=as_json)
 
 
 def _listed(found: Mapping[str, Any]) -> list[str]:
@@ -139,10 +125,6 @@ def _listed(found: Mapping[str, Any]) -> list[str]:
     if found["left_out"]:
         lines.append(f"and {found['left_out']} older")
     return lines
-
-
-def _nothing(every: bool) -> str:
-    return "there are no proposals yet" if every else "nothing waits for a decision"
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -105,18 +105,18 @@ def some_of(what: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{what}: {len(lines) - MAX_NAMED} more"
 
 
-def print_some(what: str, lines: Sequence[str]) -> None:
-    """Print the first lines on standard error, and how many more there are."""
-    for line in some_of(what, lines):
-        print(line, file=sys.stderr)
+def tell(value: Any, lines: Iterable[str], *, as_json: bool, missing: Iterable[str] = ()) -> None:
+    """Print a result: as JSON with `--json`, else its lines.
 
-
-def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a result: as JSON with `--json`, else its lines."""
+    Args:
+        missing: lines about what the result lacks, which go to standard error; JSON names them itself.
+    """
     if as_json:
         print_json(value)
-    else:
-        print_lines(lines)
+        return
+    for line in missing:
+        print(line, file=sys.stderr)
+    print_lines(lines)
 
 
 def moment(milliseconds: int) -> str:

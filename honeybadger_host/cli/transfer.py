@@ -20,7 +20,7 @@ from honeybadger_host.cli.shared import (
     HomeWithFiles,
     asked_of,
     check_group,
-    print_some,
+    some_of,
     tell,
 )
 from honeybadger_host.configuration import environment_home, load_settings
@@ -52,12 +52,11 @@ def export(
         raise typer.BadParameter(f"{target.name} is neither a folder nor a .tar.gz", param_hint="--to")
     with patience(f"exporting {group}"):
         done = (export_markdown if markdown else export_group)(home, group, target)
-    if not as_json:
-        print_some("left out", done.left_out)
     told = {"to": str(target), "files": done.files, "changes": done.changes}
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
     line = f"{target}: {count_of(done.files, 'file')}{changes}"
-    tell(told | {"left_out": done.left_out}, [line], as_json=as_json)
+    missing = some_of("left out", done.left_out)
+    tell(told | {"left_out": done.left_out}, [line], as_json=as_json, missing=missing)
 
 
 @app.command("import")
@@ -76,9 +75,7 @@ def import_(
         told, lines = _load(home, group, path, dry_run)
     else:
         told, lines = _import(home, group, path, format_, dry_run)
-        if not as_json:
-            print_some("not imported", told["skipped"])
-    tell(told, lines, as_json=as_json)
+    tell(told, lines, as_json=as_json, missing=some_of("not imported", told.get("skipped", ())))
 
 
 def _load(folder: Path, group: str, path: Path, dry_run: bool) -> tuple[dict[str, Any], list[str]]:
@@ -174,13 +171,12 @@ def backup(
 
     with patience(f"packing {home}"):
         packed = back_up(home, file.absolute(), now=datetime.now(UTC))
-    if not as_json:
-        print_some("left out", packed.left_out)
     size = file.stat().st_size
     told = {"file": str(file), "bytes": size, "files": packed.files, "journal": packed.seq}
     journal = "no journal yet" if packed.seq is None else f"journal at {packed.seq}"
     line = f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes"
-    tell({**told, "left_out": packed.left_out}, [line], as_json=as_json)
+    missing = some_of("left out", packed.left_out)
+    tell({**told, "left_out": packed.left_out}, [line], as_json=as_json, missing=missing)
 
 
 @app.command()
