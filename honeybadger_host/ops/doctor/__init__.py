@@ -1,4 +1,4 @@
-"""The doctor: checks of a home, each a function from the home folder to findings."""
+"""The doctor: `checks` of a home, each a function from the home folder to findings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
