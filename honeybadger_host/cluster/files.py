@@ -22,19 +22,18 @@ import anyio
 from honeybadger_host.cluster.log import Names, logs_of, snapshots_of
 from honeybadger_host.cluster.records import Position
 from honeybadger_host.cluster.servers import Servers
-from honeybadger_host.documents.history import Blamed, Past, Version, read_pasts, version_at, versions
+from honeybadger_host.documents.history import Blamed, Past, Version, read_pasts, version_at
 from honeybadger_host.errors import HomeError, StorageFailed, WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.files.safe_files import make_folders, path_in, remove_leftovers, replace, sync_all
-from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, make_room, read_whole
-from honeybadger_host.journal.edits import digest_of, edit_of, is_append, is_edit
+from honeybadger_host.journal.changes import REMOVED, WHOLE_KINDS, fingerprint, make_room, read_whole
+from honeybadger_host.journal.edits import digest_of, edit_of, is_edit, is_first
 from honeybadger_host.journal.forgetting import Forgetting, begun_in, read_tombstones
 from honeybadger_host.journal.opening import BEFORE
 from honeybadger_host.journal.schema import (
     FILES_BEHIND,
     LAST_SEQ,
     Marks,
-    Row,
     connect,
     read_marks,
     reading,
@@ -95,26 +94,14 @@ def wanted_of(past: Past) -> Version:
 
 
 def is_known(past: Past, text: bytes) -> bool:
-    """Return whether the journal has the text of a file here, or a text that begins with it."""
-    digest = digest_of(text)
-    if (past.seen is not None and past.seen.digest == digest) or any(digest in _digests(row) for row in past.rows):
-        return True
-    if past.rows and past.rows[-1].kind in WHOLE_KINDS:
-        return False
-    for number, (_, version) in enumerate(versions(past)):
-        if number < len(past.rows) and is_append(past.rows[number]):
-            continue  # a later version begins with this one; comparing the text after every note takes minutes
-        if version.is_known and version.text.startswith(text):
-            return True
-    return False
-
-
-def _digests(row: Row) -> Iterator[bytes]:
-    if is_edit(row):
-        edit = edit_of(row)
-        yield from (digest for digest in (edit.before, edit.after) if digest)
-    elif row.kind in WHOLE_KINDS:
-        yield digest_of(row.data)
+    """Return whether the journal has the text of a file here."""
+    digests = set() if past.seen is None else {past.seen.digest}
+    for row in past.rows:
+        if is_edit(row):
+            digests.add(edit_of(row).after or b"")
+        elif row.kind in WHOLE_KINDS or is_first(row):
+            digests.add(digest_of(row.data))
+    return digest_of(text) in digests or fingerprint(text) in {row.offset for row in past.rows}
 
 
 def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:

@@ -92,8 +92,8 @@ def write_events(
 
     Args:
         events: in order; numbers behind all that the journal has.
-        shared: the log of a journal that several machines keep. What this machine's files are is not in it: between
-            the two commits the mark that they are behind says that the next start makes them.
+        shared: the log of a journal that several machines keep. What this machine's files are is not in it: if it has
+            the rows and the commit here fails, the mark that they are behind says that the next start makes them.
     Raises WorldFailed, StorageFailed, JournalError; then the journal is as it was.
     """
     with closing(connect(path, is_shared=shared is not None)) as writer:
@@ -102,12 +102,7 @@ def write_events(
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
         with transaction(writer, path, shared) as connection:
             last = _write_rows(connection, events, arriving)
-            if shared is None:
-                _mark(connection, group, last, arriving.unsettled)
-        if shared is not None:
-            with transaction(writer, path) as connection:
-                _mark(connection, group, last, arriving.unsettled)
-                connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
+            _mark(writer, group, last, arriving.unsettled)
 
 
 def _write_rows(connection: sqlite3.Connection, events: Iterable[Row], arriving: Arriving) -> int:
@@ -138,6 +133,7 @@ def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapp
     marks = Marks(max(last, before.settled_seq), {**dict(behind), **before.unsettled, **unsettled})
     write_marks(connection, marks)
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
+    connection.execute("DELETE FROM meta WHERE key = ?", (FILES_BEHIND,))
 
 
 def is_shared(path: Path) -> bool:
