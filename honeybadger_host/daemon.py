@@ -161,8 +161,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                     stopping = anyio.Event()
                     tasks.start_soon(_stop_at_signal, signals, member, stopping)
                     if member is not None:
-                        tasks.start_soon(member.raise_when_lost)
-                        tasks.start_soon(_end_when_moved, member, stopping)
+                        tasks.start_soon(_end_when_over, member, stopping)
                         if member.stopping.is_set():  # a signal came while this machine took over
                             stopping.set()
                     await stopping.wait()
@@ -184,8 +183,8 @@ async def _stop_at_signal(signals: AsyncIterator[signal.Signals], member: Member
         stopping.set()
 
 
-async def _end_when_moved(member: Member, stopping: anyio.Event) -> None:
-    await member.wait_until_moved()
+async def _end_when_over(member: Member, stopping: anyio.Event) -> None:
+    await member.wait_until_over()
     stopping.set()
 
 

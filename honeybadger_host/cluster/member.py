@@ -78,7 +78,7 @@ class Member:
         self._forwarding: Future[None] | None = None
         self.stopping = threading.Event()
         self._handlers: dict[int, Any] = {}  # of signals, from before this machine followed
-        self._lost, self._moving = Future[None](), Future[None]()
+        self._over = Future[None]()  # done when this machine no longer owns the home, or should not
         self._serves = False
         self.following = ""  # the next owner, if the operator asked to move the home
         self._begun_at = time.monotonic()
@@ -297,15 +297,10 @@ class Member:
             self._renewing.wait_until_sure()
         passed(point)
 
-    async def raise_when_lost(self) -> None:
-        """Wait; raise StorageFailed when this machine has lost the home."""
+    async def wait_until_over(self) -> None:
+        """Wait until another machine should own the home. Raises StorageFailed when this one has lost it."""
         self._serves = True
-        await asyncio.wrap_future(self._lost)
-        raise StorageFailed(self.log.failed)
-
-    async def wait_until_moved(self) -> None:
-        """Wait until another machine should own the home."""
-        await asyncio.wrap_future(self._moving)
+        await asyncio.wrap_future(self._over)
 
     def status(self) -> dict[str, Any]:
         """Return the machines as the status of an owner shows them."""
@@ -314,7 +309,8 @@ class Member:
     def _hand_over(self, following: str) -> None:
         log.info("cluster.moves", home=self.names.identity, following=following)
         self.following = following
-        _finish(self._moving)
+        with suppress(InvalidStateError):  # it is over already
+            self._over.set_result(None)
 
     def state(self) -> State:
         """Return the state of this machine. Any thread."""
@@ -335,7 +331,8 @@ class Member:
 
     def _note_lost(self, why: str) -> None:
         log.error("cluster.lost", home=self.names.identity, why=why)
-        _finish(self._lost)
+        with suppress(InvalidStateError):  # it is over already
+            self._over.set_exception(StorageFailed(why))
 
     def _trim(self, servers: Servers) -> None:
         """Publish snapshots and shorten the log, until this machine stops. A thread of its own."""
@@ -390,8 +387,3 @@ class Member:
         if self._renewing is not None:
             self._renewing.close(self.following)
         self._disconnect()
-
-
-def _finish(awaited: Future[None]) -> None:
-    with suppress(InvalidStateError):  # it is done already, or cancelled
-        awaited.set_result(None)

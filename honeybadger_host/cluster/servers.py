@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 import nats.errors
 import orjson
 from nats.aio.client import Client
+from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext, api
 from nats.js.errors import APIError, NotFoundError
 
@@ -178,19 +179,25 @@ class Servers:
         return found
 
     async def _fetch(self, stream: str, after: int) -> list[Message]:
-        found, inbox = list[Message](), self.client.new_inbox()
-        subscription = await self.client.subscribe(inbox)
-        try:
-            asked = orjson.dumps({"seq": after + 1, "batch": _FETCHED_AT_ONCE})
-            await self.client.publish(f"$JS.API.DIRECT.GET.{stream}", asked, reply=inbox)
+        found, asked = list[Message](), orjson.dumps({"seq": after + 1, "batch": _FETCHED_AT_ONCE})
+        async with self._answers(f"$JS.API.DIRECT.GET.{stream}", asked) as answers:
             while True:
-                one = await subscription.next_msg(ANSWER_SECONDS)
+                one = await answers.next_msg(ANSWER_SECONDS)
                 headers = one.headers or {}
                 if headers.get("Status") == _NO_RESPONDERS:
                     raise Unreachable(f"no server answers for the stream {stream}")
                 if "Status" in headers:  # that was all
                     return found
                 found.append(Message(int(headers["Nats-Sequence"]), headers["Nats-Subject"], headers, one.data))
+
+    @contextlib.asynccontextmanager
+    async def _answers(self, subject: str, asked: bytes) -> AsyncIterator[Subscription]:
+        """Ask a question; the answers arrive at the subscription."""
+        inbox = self.client.new_inbox()
+        subscription = await self.client.subscribe(inbox)
+        try:
+            await self.client.publish(subject, asked, reply=inbox)
+            yield subscription
         finally:
             await subscription.unsubscribe()
 
@@ -207,18 +214,13 @@ class Servers:
 
         async def asked() -> list[bytes]:
             found: list[bytes] = []
-            inbox = self.client.new_inbox()
-            subscription = await self.client.subscribe(inbox)
-            try:
-                await self.client.publish(subject, b"", reply=inbox)
+            async with self._answers(subject, b"") as answers:
                 with contextlib.suppress(nats.errors.TimeoutError):
                     while not (found and until(found[-1])):
-                        answer = await subscription.next_msg(_OTHERS_SECONDS if found else ANSWER_SECONDS)
+                        answer = await answers.next_msg(_OTHERS_SECONDS if found else ANSWER_SECONDS)
                         if not answer.data:
                             break  # nobody listens
                         found.append(answer.data)
-            finally:
-                await subscription.unsubscribe()
             return found
 
         return self._call(asked(), 4)
