@@ -1,14 +1,15 @@
 """The four kinds of handler, their arguments and their results. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias
 
+import anyio
 from typing_extensions import TypeVar
 
 from honeybadger_host.journal.changes import Change
+from honeybadger_host.journal.schema import TurnKey
 from honeybadger_host.memory.injection_ledger import Served
 
 PayloadT = TypeVar("PayloadT", default=Any)
@@ -29,6 +30,11 @@ class Asked(Generic[PayloadT]):
     session: str
     payload: PayloadT
     digest: bytes = b""
+
+    @property
+    def key(self) -> TurnKey:
+        """Return its name in the journal."""
+        return TurnKey(self.group, self.sender, self.request_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +117,15 @@ class Stop:
 
     Args:
         scope: the turn's answer is made in it; a stop cancels the scope.
-        cancel: cancels the scope.
         by: who asked for it first; empty: nobody.
     """
 
-    scope: AbstractContextManager[object, bool]
-    cancel: Callable[[], object]
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     by: str = ""
 
     def ask(self, by: str) -> None:
         self.by = self.by or by
-        self.cancel()
+        self.scope.cancel()
 
 
 @dataclass(frozen=True, slots=True)

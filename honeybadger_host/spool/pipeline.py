@@ -40,7 +40,7 @@ from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter
 from honeybadger_host.spool.request import Answered, Asking, QueuedRequest, RequestBatch, RequestReader
-from honeybadger_host.spool.turn_queue import TurnQueue, key_of
+from honeybadger_host.spool.turn_queue import TurnQueue
 from honeybadger_host.spool.unbatched import Unbatched
 from honeybadger_host.text.time_stamps import to_milliseconds
 from honeybadger_host.threads import Threads
@@ -160,8 +160,7 @@ class Pipeline:
         """
         seq = self._journal.next_seq
         self._journal.next_seq += 1
-        who = asked.group, asked.sender, asked.request_id
-        receipt = Receipt(seq, 0, *who, asked.digest, wire.dump_reply(asked.request_id, result))
+        receipt = Receipt(seq, 0, *asked.key, asked.digest, wire.dump_reply(asked.request_id, result))
         await self.writer.run(self._journal.keep_receipt, receipt, also)
         self.passed("kept")
 
@@ -195,7 +194,7 @@ class Pipeline:
                 return await self.change(asked, type_name, decides)
             return None
         finally:
-            self.turn_queue.leave(key_of(asked))
+            self.turn_queue.leave(asked.key)
             self.wake()
 
     async def _serve_waiting(self, tasks: TaskGroup, waiting: TaskGroup) -> None:

@@ -34,12 +34,8 @@ class _Running:
 
     asked: Asked
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stop: Stop = field(init=False)
+    stop: Stop = field(default_factory=Stop)
     left: anyio.Event = field(default_factory=anyio.Event)
-
-    def __post_init__(self) -> None:
-        self.stop = Stop(self.answering, self.answering.cancel)
 
 
 class TurnQueue:
@@ -81,7 +77,7 @@ class TurnQueue:
 
     async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
         """Wait for a lane behind the turns of people, and take it; see `let_in`."""
-        key, may_begin = key_of(asked), anyio.Event()
+        key, may_begin = asked.key, anyio.Event()
         self._behind[key] = asked, may_begin
         try:
             await may_begin.wait()
@@ -119,7 +115,7 @@ class TurnQueue:
         Args:
             has_lane: False: another turn asked for it.
         """
-        running = self._running[key_of(asked)] = _Running(asked)
+        running = self._running[asked.key] = _Running(asked)
         if has_lane:
             self._lanes[asked.group] = running
         return running.scope
@@ -150,7 +146,7 @@ class TurnQueue:
         ):
             running.stop.ask(asked.sender)
             await running.left.wait()
-            is_stopped = running.answering.cancelled_caught
+            is_stopped = running.stop.scope.cancelled_caught
             return _stopped(asked, running.asked.request_id, "stopped" if is_stopped else "finished")
         if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
@@ -199,7 +195,7 @@ class TurnQueue:
             CutShort: it was interrupted too often and is given up.
             Withdrawn: it was taken back.
         """
-        if key_of(asked) in self._taken_back:
+        if asked.key in self._taken_back:
             raise Withdrawn
         stream = None
         if inbox is not None:
@@ -211,7 +207,7 @@ class TurnQueue:
                 os.close(stream)
 
     async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler[Any]:
-        turn, digest = key_of(asked), asked.digest
+        turn, digest = asked.key, asked.digest
         begun = await self._writer.run(self._journal.begin_turn, turn, digest)
         if begun.attempts > ATTEMPTS:
             await self._writer.run(self._journal.forget_turn, turn)  # sent again, it starts over
@@ -261,7 +257,3 @@ class TurnQueue:
 def _stopped(asked: Asked, turn: str, state: Literal["stopped", "finished", "taken_back"]) -> StopResult:
     log.info("turn.stopped", group=asked.group, id=turn, by=asked.sender, state=state)
     return StopResult(turn=turn, state=state)
-
-
-def key_of(asked: Asked) -> TurnKey:
-    return TurnKey(asked.group, asked.sender, asked.request_id)
