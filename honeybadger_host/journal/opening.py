@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import JournalError, WorldFailed
-from honeybadger_host.files.safe_files import connect_to_read, open_new, sync_folder
+from honeybadger_host.files.safe_files import connect_to_read, open_new, sync_all, sync_folder
 from honeybadger_host.journal.folding import fold_edits
 from honeybadger_host.journal.schema import (
     APPLICATION_ID,
@@ -72,11 +72,9 @@ def _keep_before(connection: sqlite3.Connection, path: Path) -> None:
     kept = path.with_name(f"{path.name}{BEFORE}{SCHEMA_VERSION}")
     temporary = kept.with_name(f"{kept.name}.tmp")
     temporary.unlink(missing_ok=True)
-    os.close(open_new(temporary))
     try:
-        with closing(sqlite3.connect(temporary, isolation_level=None)) as copy:
-            connection.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+        copy_journal(path, temporary, marks=read_marks(connection))
+        sync_all([temporary], path.parent)
         os.rename(temporary, kept)
         sync_folder(path.parent)
     finally:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -212,15 +212,9 @@ def _request_of(row: Row) -> tuple[object, ...]:
 
 def read_requests_of(path: Path, file: str) -> list[Row]:
     """Return all changes of the requests that changed a file last of all, oldest first. Raises JournalError."""
-    with reading(path) as connection:
-        found: list[Row] = []
-        query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
-        of_file = f"SELECT seq FROM changes WHERE file = ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
-        for (seq,) in connection.execute(of_file, (file,)).fetchall():
-            rows = map(Row._make, connection.execute(query, (seq,)))
-            _, same = next(groupby(rows, _request_of))
-            found += [*same][::-1]
-        return found
+    query = f"SELECT * FROM changes WHERE file = ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
+    changes = [Row._make(row) for row in read_rows(path, query, (file,))]
+    return [row for change in changes for row in read_request(path, change)]
 
 
 NOTE: Final = "note"
