@@ -315,12 +315,10 @@ def path_in(home: Path, file: str) -> Path:
 
 def make_folders(path: Path) -> None:
     """Make a folder and its parents with mode 0700, whatever the umask. Raises OSError."""
-    missing = [path]
-    while not missing[-1].parent.exists():
-        missing.append(missing[-1].parent)
-    for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+    if not path.parent.exists():
+        make_folders(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
 
 
 def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool = True) -> None:
@@ -445,11 +443,7 @@ def is_locked(path: Path) -> bool:
 
 def is_utf8(name: str) -> bool:
     """Return whether the bytes of a name are UTF-8: no database, reply or export can hold another."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name == name.encode(errors="ignore").decode()
 
 
 def printable(name: str) -> str:
