@@ -30,9 +30,14 @@ class Withdrawn(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A turn, from the moment it is taken until it is answered."""
+    """A turn, from the moment it is taken until it is answered.
+
+    Args:
+        has_lane: it is the one turn of its group; False: another turn asked for it, and it does not count.
+    """
 
     asked: Asked
+    has_lane: bool
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     stop: Stop = field(default_factory=Stop)
     left: anyio.Event = field(default_factory=anyio.Event)
@@ -52,8 +57,6 @@ class TurnQueue:
         self._writer = writer
         self._at_once = at_once
         self._running: dict[TurnKey, _Running] = {}
-        # Group -> its turn. A turn that another turn asked for has no lane and is not counted in `turns.at_once`.
-        self._lanes: dict[str, _Running] = {}
         # Turns that the host itself asks for, in the order they came; the event is set when one may begin.
         self._behind: dict[TurnKey, tuple[Asked, anyio.Event]] = {}
         self._taken_back: set[TurnKey] = set()  # turns that `stop_turn` is answering: they must not begin
@@ -63,17 +66,17 @@ class TurnQueue:
     @property
     def room(self) -> int:
         """Return how many more turns may begin."""
-        return 0 if self._is_stopping else max(0, self._at_once - len(self._lanes))
+        return 0 if self._is_stopping else max(0, self._at_once - len(self.under_way))
 
     @property
     def under_way(self) -> dict[str, Asked]:
         """The messages that are being answered, by group. Any thread."""
-        return {group: running.asked for group, running in list(self._lanes.items())}
+        return {running.asked.group: running.asked for running in list(self._running.values()) if running.has_lane}
 
     def running_of(self, group: str, sender: str) -> str:
         """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""
-        running = self._lanes.get(group)
-        return running.asked.request_id if running is not None and running.asked.sender == sender else ""
+        asked = self.under_way.get(group)
+        return asked.request_id if asked is not None and asked.sender == sender else ""
 
     async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
         """Wait for a lane behind the turns of people, and take it; see `let_in`."""
@@ -85,7 +88,7 @@ class TurnQueue:
             if self._behind.pop(key, None) is None:
                 self.leave(key)
             raise
-        return self._lanes[asked.group].scope
+        return self._running[key].scope
 
     def let_in(self) -> None:
         """Give lanes to waiting turns of the host, one per group; with several lanes one stays free for people."""
@@ -93,7 +96,7 @@ class TurnQueue:
         for key, (asked, may_begin) in list(self._behind.items()):
             if self.room <= kept_free:
                 return
-            if key.group not in self._lanes and not self._spool.has_turn(key.group):
+            if key.group not in self.under_way and not self._spool.has_turn(key.group):
                 del self._behind[key]
                 self.enter(asked)
                 may_begin.set()
@@ -101,7 +104,7 @@ class TurnQueue:
     def stop(self) -> None:
         """Let no turn begin any more."""
         self._is_stopping = True
-        if not self._lanes:
+        if not self.under_way:
             self.ended.set()
 
     def cancel(self) -> None:
@@ -115,17 +118,13 @@ class TurnQueue:
         Args:
             has_lane: False: another turn asked for it.
         """
-        running = self._running[asked.key] = _Running(asked)
-        if has_lane:
-            self._lanes[asked.group] = running
+        running = self._running[asked.key] = _Running(asked, has_lane)
         return running.scope
 
     def leave(self, turn: TurnKey) -> None:
         if (running := self._running.pop(turn, None)) is not None:
             running.left.set()
-            if self._lanes.get(turn.group) is running:
-                del self._lanes[turn.group]
-        if self._is_stopping and not self._lanes:
+        if self._is_stopping and not self.under_way:
             self.ended.set()
 
     async def stop_turn(self, asked: Asked, sender: str | None, session: str | None) -> StopResult:
@@ -137,17 +136,18 @@ class TurnQueue:
             session: if the request names no turn, only a turn of this session; None: of any.
         """
         payload: StopTurn = asked.payload
-        running = self._lanes.get(asked.group)
+        turn = self.under_way.get(asked.group)
         if (
-            running is not None
-            and sender in (None, running.asked.sender)
-            and payload.turn in (None, running.asked.request_id)
-            and (payload.turn is not None or session in (None, running.asked.session))
+            turn is not None
+            and sender in (None, turn.sender)
+            and payload.turn in (None, turn.request_id)
+            and (payload.turn is not None or session in (None, turn.session))
         ):
+            running = self._running[turn.key]
             running.stop.ask(asked.sender)
             await running.left.wait()
             is_stopped = running.stop.scope.cancelled_caught
-            return _stopped(asked, running.asked.request_id, "stopped" if is_stopped else "finished")
+            return _stopped(asked, turn.request_id, "stopped" if is_stopped else "finished")
         if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
         for inbox in self._spool.inboxes.values():
