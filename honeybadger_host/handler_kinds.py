@@ -1,11 +1,11 @@
 """The four kinds of handler, their arguments and their results. Pure."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeAlias
 
-import anyio
 from typing_extensions import TypeVar
 
 from honeybadger_host.journal.changes import Change
@@ -117,15 +117,17 @@ class Stop:
 
     Args:
         scope: the turn's answer is made in it; a stop cancels the scope.
+        cancel: cancels the scope.
         by: who asked for it first; empty: nobody.
     """
 
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    scope: AbstractContextManager[object, bool]
+    cancel: Callable[[], object]
     by: str = ""
 
     def ask(self, by: str) -> None:
         self.by = self.by or by
-        self.scope.cancel()
+        self.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,12 @@ class _Running:
     asked: Asked
     has_lane: bool
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stop: Stop = field(default_factory=Stop)
+    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stop: Stop = field(init=False)
     left: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.stop = Stop(self.answering, self.answering.cancel)
 
 
 class TurnQueue:
@@ -146,7 +150,7 @@ class TurnQueue:
             running = self._running[turn.key]
             running.stop.ask(asked.sender)
             await running.left.wait()
-            is_stopped = running.stop.scope.cancelled_caught
+            is_stopped = running.answering.cancelled_caught
             return _stopped(asked, turn.request_id, "stopped" if is_stopped else "finished")
         if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
