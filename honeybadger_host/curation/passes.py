@@ -33,7 +33,7 @@ from honeybadger_host.handler_kinds import Asked, ChangeHandler
 from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.log import log
-from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, show_time
+from honeybadger_host.memory.entries.entry import Entry, entry_file, entry_id, name_in, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import NOBODY
@@ -315,9 +315,11 @@ def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[st
     for each in operations:
         if each.op == "add" and each.category is not None and each.result is not None:
             name = entry_id(each.category, folded(each.result))
-            data = read_whole(home / entry_file(group, each.category, name))
-            if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
-                found[name] = each.result
+            file = entry_file(group, each.category, name)
+            data = read_whole(home / file)
+            with contextlib.suppress(ValueError):  # it is not an entry
+                if data is not None and folded(parse_entry(data, file).content) == folded(each.result):
+                    found[name] = each.result
     return found
 
 

@@ -11,10 +11,12 @@ import pytest
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.candidates import alike
 from honeybadger_host.curation.dreams import DueDreams, folds
-from honeybadger_host.curation.passes import PassDependencies, take
-from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
+from honeybadger_host.curation.passes import PassDependencies, standing, take
+from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file, entry_id
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import Watermark, dreamt_file, dump_watermark
+from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 from honeybadger_host.work.times import Cron
 
@@ -55,6 +57,14 @@ def test_a_pass_reads_a_thousand_entries_and_says_so(uses: PassDependencies) -> 
     snapshot = take(uses, "main")
     assert (len(snapshot.texts), snapshot.left_out) == (1000, 100)
     assert len(folds(snapshot)[0].sources) > 90
+
+
+@pytest.mark.parametrize("text", ["It is free.", 'She said "yes".\nÜber all: C:\\x'])
+def test_an_entry_with_the_text_of_an_operation_is_found(uses: PassDependencies, text: str) -> None:
+    name = entry_id("general", folded(text))
+    write(uses.home, name, text)
+    asked = [Operation(n=1, op="add", result=said, category="general") for said in (text, f"{text} No.")]
+    assert standing(uses.home, "main", asked) == {name: text}
 
 
 def test_what_agents_and_tasks_say_is_not_a_persons(uses: PassDependencies) -> None:
