@@ -311,16 +311,14 @@ def _curator_of(
     return Curator(uses, _due_dreams_of(home, settings, memory.ledger))
 
 
-def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker | None:
-    """Return the asker of the curation model; without one, rules decide."""
+def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker:
+    """Return the asker of the curation model."""
     name = settings.model.curation or settings.model.name
-    if name == "offline":
-        return None
     keeps_secrets = settings.security.secrets == "off"
     return Asker(
         journal,
         writer,
-        lambda: models.open(name),
+        None if name == "offline" else lambda: models.open(name),
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
         settings,
     )

@@ -160,8 +160,14 @@ def _consolidate(home: Path, said: int, *, has_model: bool) -> None:
 
     async def run() -> None:
         writer = host.pipeline.writer
-        asker = Asker(host.journal, lambda: writer, opened, str, Settings(curation=Curation(tokens_per_day=0)))
-        uses = replace(host.curator.uses, asker=asker if has_model else None)
+        asker = Asker(
+            host.journal,
+            lambda: writer,
+            opened if has_model else None,
+            str,
+            Settings(curation=Curation(tokens_per_day=0)),
+        )
+        uses = replace(host.curator.uses, asker=asker)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.pipeline.run)
             for language in LANGUAGES:

@@ -133,14 +133,14 @@ class Asker:
 
     Args:
         _writer: returns the thread that writes the journal.
-        _open_model: opens the model; raises ModelFailed.
+        open_model: opens the model; raises ModelFailed. None: there is none, rules decide.
         _clean: removes from an answer what must not become memory.
         _reserved: tokens that a running question may need beyond the booked ones.
     """
 
     _journal: Journal
     _writer: Callable[[], Threads]
-    _open_model: Callable[[], Awaitable[Model]]
+    open_model: Callable[[], Awaitable[Model]] | None
     _clean: Callable[[str], str]
     _settings: Settings
     _reserved: dict[TurnKey, Spent] = field(default_factory=dict)
@@ -155,16 +155,20 @@ class Asker:
         """The budgets, with the tokens used today."""
         return list(budgets_used(self._settings.curation, self.spent_today))
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: Question) -> Answer | None:
         """Return the answer to a question; a kept answer is returned without asking again.
+
+        None: the question has no text, or there is no model.
 
         Raises:
             OverBudget, ModelFailed, WorldFailed: ask again later.
         """
+        if self.open_model is None or not question.text:
+            return None
         for step in map(orjson.loads, await self.note(question)):
             if "text" in step:
                 return Answer(**step)
-        model = await self._open_model()
+        model = await self.open_model()
         prompt = estimate_tokens(question.system) + estimate_tokens(question.text)
         most = Spent(_today(), question.group, question.kind, prompt + self._settings.model.max_output_tokens)
         reserved = [*self.spent_today, *(each for each in self._reserved.values() if each.day == most.day)]

@@ -136,7 +136,7 @@ async def dream(uses: PassDependencies, group: str) -> Dreamt:
     made = [await _tidy(uses, snapshot, said)]
     told = ""
     infers = uses.settings.dream.preferences and uses.settings.conversation.enabled
-    if infers and uses.asker is not None:
+    if infers and uses.asker.open_model is not None:
         try:
             made.append(await _infer(uses, snapshot, said))
         except FAILED as error:

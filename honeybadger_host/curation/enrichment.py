@@ -15,7 +15,7 @@ from pydantic import Field
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import is_store
-from honeybadger_host.curation.asking import Answer, Asker, Question, WrongAnswer, read_answer, read_directive
+from honeybadger_host.curation.asking import Answer, Question, WrongAnswer, read_answer, read_directive
 from honeybadger_host.curation.dreams import PART_OF
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import BEGINNING, PassDependencies
@@ -51,31 +51,31 @@ def saved_in(written: Iterable[Change]) -> Iterator[tuple[str, str]]:
             yield change.group, name_in(change.file)
 
 
-async def note(uses: PassDependencies, asker: Asker, group: str, entry_id: str) -> bool:
+async def note(uses: PassDependencies, group: str, entry_id: str) -> bool:
     """Keep a saved entry if it may hold several facts, and return whether it was; an error is logged."""
     try:
         if await anyio.to_thread.run_sync(_entry, uses, group, entry_id) is None:
             return False
-        await asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
+        await uses.asker.note(Question(group, enrichment_of(entry_id), "enrichment", "", ""))
     except WorldFailed as error:
         log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
     return True
 
 
-async def groups_waiting(asker: Asker) -> set[str]:
+async def groups_waiting(uses: PassDependencies) -> set[str]:
     """Return the groups with waiting entries. Raises WorldFailed."""
-    return {key.group for key in await asker.begun(_NAMED)}
+    return {key.group for key in await uses.asker.begun(_NAMED)}
 
 
-async def enrich(uses: PassDependencies, asker: Asker, group: str) -> bool:
+async def enrich(uses: PassDependencies, group: str) -> bool:
     """Enrich one entry; return whether there was one. Raises OverBudget, ModelFailed, WorldFailed."""
-    name = await asker.unfinished(group, _NAMED)
+    name = await uses.asker.unfinished(group, _NAMED)
     if name is None:
         return False
     entry_id = name.removeprefix(_NAMED)
     found = await anyio.to_thread.run_sync(_entry, uses, group, entry_id)
     if found is None:
-        await asker.forget(Question(group, name, "enrichment", "", ""))
+        await uses.asker.forget(Question(group, name, "enrichment", "", ""))
         return True
     entry, digest = found
     text = f"## Saved Text\n{numbered_turn(_as_turn(entry), '1', is_person=True)}"

@@ -63,7 +63,6 @@ class PassDependencies:
     """The dependencies of passes.
 
     Args:
-        asker: asks the model; None when there is no model.
         change: see `Pipeline.change`.
         waiting_groups: the groups in which no job begins unless a person asks: a turn runs.
         is_agent: whether a name is that of an agent of this home.
@@ -72,7 +71,7 @@ class PassDependencies:
     """
 
     home: Path
-    asker: Asker | None
+    asker: Asker
     files: GroupFiles
     change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
     waiting_groups: Callable[[], Collection[str]]
@@ -122,26 +121,19 @@ class PassDependencies:
             more: further members of the proposal.
         Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, whose answer is forgotten; nothing was changed.
         """
-        answer = None
-        kept = None if self.asker is None else await self.asker.unfinished(question.group, question.name)
+        kept = await self.asker.unfinished(question.group, question.name)
         question = replace(question, name=kept or f"{question.name}{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"[:-3])
-        if self.asker is not None and question.text:
-            answer = await self.asker.ask(question)
+        answer = await self.asker.ask(question)
         try:
             propose = partial(self._proposed, question, answer, known, operations_of, earlier, **more)
             proposal = await anyio.to_thread.run_sync(propose)
         except (WrongAnswer, ValidationError) as error:  # the second: a text is too long
-            await self._forget(question)
+            await self.asker.forget(question)
             raise WrongAnswer(str(error)) from None
         if proposal.operations or proposal.kind != "enrichment":  # that has no watermark to move
             return await self._write(question, proposal, until or proposal.made_at)
-        await self._forget(question)
+        await self.asker.forget(question)
         return None
-
-    async def _forget(self, question: Question) -> None:
-        """Forget the answer to a question, which is wrong or useless."""
-        if self.asker is not None:
-            await self.asker.forget(question)
 
     async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Proposal | None:
         """Apply the operations that need no person, and keep the proposal; return it with their new states.

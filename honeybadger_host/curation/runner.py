@@ -131,8 +131,7 @@ class Curator:
     ) -> None:
         self.uses = uses
         self._due_dreams = due_dreams
-        # asks about saved entries; None: they are not enriched
-        self._enricher = uses.asker if uses.settings.curation.enrichment else None
+        self._enriches = uses.settings.curation.enrichment and uses.asker.open_model is not None
         # Jobs for written turns and entries; an enrichment with the id of its entry.
         self._noted: deque[tuple[Job, str]] = deque()
         self.jobs = Jobs()
@@ -166,7 +165,7 @@ class Curator:
         for change in written:
             if isinstance(change, TurnAdded) and self.uses.memory_window:
                 self._noted.append((Job(change.group, "consolidation", change.session), ""))
-        if self._enricher is not None:
+        if self._enriches:
             self._noted.extend((Job(group, "enrichment"), entry_id) for group, entry_id in saved_in(written))
 
     async def run(self) -> None:
@@ -174,8 +173,8 @@ class Curator:
         if self.uses.memory_window:
             for group, session in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*"):
                 self.jobs.add(Job(group, "consolidation", session))  # all others when they grow
-        if self._enricher is not None:
-            for group in await groups_waiting(self._enricher):
+        if self._enriches:
+            for group in await groups_waiting(self.uses):
                 self.jobs.add(Job(group, "enrichment"))
         async with anyio.create_task_group() as tasks:
             while True:
@@ -192,7 +191,7 @@ class Curator:
         """Add jobs for the turns and entries that came since the last look."""
         for _ in range(len(self._noted)):
             job, entry_id = self._noted.popleft()
-            if self._enricher is None or not entry_id or await note(self.uses, self._enricher, job.group, entry_id):
+            if not entry_id or await note(self.uses, job.group, entry_id):
                 self.jobs.add(job)
 
     async def _do(self, job: Job) -> None:
@@ -201,7 +200,7 @@ class Curator:
             if job.kind == "dream":
                 await dream(self.uses, job.group)
             elif job.kind == "enrichment":
-                has_more = self._enricher is not None and await enrich(self.uses, self._enricher, job.group)
+                has_more = await enrich(self.uses, job.group)
             else:
                 has_more = await self.consolidations.consolidate(job.group, job.session)
         except Exception as error:

@@ -124,11 +124,11 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
 def _curation(host: Host, now: float) -> dict[str, Any]:
     """Return the jobs of curation that run, wait or failed, and their cost."""
     curator, jobs, asker = host.curator, host.curator.jobs, host.curator.uses.asker
-    spent = [] if asker is None else sorted(asker.spent_today, key=lambda row: -row.tokens)
+    spent = sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
     model = host.settings.model
     return {
-        "by": RULES if asker is None else model.curation or model.name,
+        "by": RULES if asker.open_model is None else model.curation or model.name,
         "running": sorted(map(str, jobs.running)),
         "waiting": list(map(str, jobs.asked)),
         "failed": [
@@ -138,7 +138,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "consolidations": curator.consolidations.done,
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:MAX_NAMED],
-        "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
+        "budgets": [] if asker.open_model is None else [budget._asdict() for budget in asker.budgets],
     }
 
 

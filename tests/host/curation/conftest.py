@@ -23,7 +23,7 @@ def uses(home: Path) -> PassDependencies:
     whole_files = WholeFiles(home)
     return PassDependencies(
         home,
-        asker=None,
+        asker=cast(Any, None),
         files=GroupFiles(home),
         change=cast(Any, None),
         waiting_groups=tuple,
