@@ -38,6 +38,7 @@ from honeybadger_host.curation.said import (
     newest_lines,
     numbered_turns,
     picked,
+    runs_of,
     sections_text,
     sentences_of,
 )
@@ -375,15 +376,13 @@ def joined(texts: Iterable[str]) -> str:
     known: set[tuple[str, ...]] = set()
     lines: list[str] = []
     for text in texts:
-        kept: list[tuple[int, int]] = []
-        for begin, end in sentences_of(text):
+        kept: list[int] = []
+        for number, (begin, end) in enumerate(sentences_of(text)):
             words = tuple(_WORD.findall(folded(text[begin:end])))
-            if words and words in known:
-                continue
+            if not words or words not in known:
+                kept.append(number)
             known.add(words)
-            is_next = kept and not text[kept[-1][1] : begin].strip()
-            kept[-1:] = [(kept[-1][0], end)] if is_next else [*kept[-1:], (begin, end)]
-        lines += [text[begin:end] for begin, end in kept]
+        lines += runs_of(text, kept)
     return "\n".join(lines)
 
 

@@ -21,7 +21,7 @@ from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.passes import BEGINNING, PassDependencies
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, sentences_of
+from honeybadger_host.curation.said import CUT, Refs, numbered_turn, picked, runs_of, sentences_of
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Change, FileWritten, read_whole
 from honeybadger_host.log import log
@@ -117,7 +117,7 @@ def _operations(entry: Entry, answer: Answer | None) -> Iterator[Operation]:
     for refs in read_answer(answer.text, _Answer).sentences if answer is not None else ():
         for pick in picked(refs, {("", 1): _as_turn(entry)}):
             if len(pick.sentences) < len(sentences_of(entry.content)):
-                facts[f"{CUT} ".join(pick.runs())] = None
+                facts[f"{CUT} ".join(runs_of(entry.content, pick.sentences))] = None
     for text in facts:
         yield Operation(
             n=1,

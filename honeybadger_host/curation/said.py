@@ -61,6 +61,18 @@ def sentences_of(text: str) -> Sequence[tuple[int, int]]:
     return tuple(spans)
 
 
+def runs_of(text: str, sentences: Iterable[int]) -> list[str]:
+    """Return each run of adjacent sentences of a text, byte for byte. `sentences`: numbers from 0, in order."""
+    spans = sentences_of(text)
+    runs: list[list[int]] = []
+    for number in sentences:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [text[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
+
+
 # ------------------------------------------------------------------------------------------------------------- choosing
 
 
@@ -82,17 +94,6 @@ class Pick:
     turn: Turn
     sentences: tuple[int, ...]
 
-    def runs(self) -> list[str]:
-        """Return the text of each run of adjacent sentences, byte for byte."""
-        spans = sentences_of(self.turn.content)
-        runs: list[list[int]] = []
-        for number in self.sentences:
-            if runs and runs[-1][-1] == number - 1:
-                runs[-1].append(number)
-            else:
-                runs.append([number])
-        return [self.turn.content[spans[run[0]][0] : spans[run[-1]][1]] for run in runs]
-
     def evidence(self) -> list[Evidence]:
         """Return the runs as quotes, with speaker and time."""
         return [
@@ -104,7 +105,7 @@ class Pick:
                 at=self.turn.at,
                 is_cut=len(run) > _MAX_QUOTE,
             )
-            for run in self.runs()
+            for run in runs_of(self.turn.content, self.sentences)
         ]
 
 

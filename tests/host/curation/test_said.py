@@ -14,6 +14,7 @@ from honeybadger_host.curation.said import (
     fact,
     minutes,
     picked,
+    runs_of,
     sentences_of,
     uncopied,
     whole,
@@ -71,7 +72,7 @@ def test_numbers_name_sentences_ranges_and_turns() -> None:
     turns = {("main", 12): turn("One. Two. Three. Four."), ("a:b.1", 3): turn("Five. Six.", 3)}
     wanted = ["12.1", "12.3-4", "12.3-12.4", "a:b.1#3", "12.9", "12.4-3", "13", "x", "-1", "12.0", ""]
     picks = picked(wanted, turns, "main")
-    assert [((pick.session, pick.turn.number), pick.runs()) for pick in picks] == [
+    assert [((pick.session, pick.turn.number), runs_of(pick.turn.content, pick.sentences)) for pick in picks] == [
         (("a:b.1", 3), ["Five. Six."]),
         (("main", 12), ["One.", "Three. Four."]),
     ]
