@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.recall.cases import Conversation, Question, documents_of
 from honeybadger_host.search.asked import WEIGHTS, look_up, signals_of
-from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.corpus import Corpus, rows_around
 from honeybadger_host.search.embeddings import Embedder, Vectors
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import analyse_query
@@ -87,12 +87,13 @@ def fts5_with_signals(conversation: Conversation) -> Ranker:
     """FTS5 for the words alone: its 300 best by own words and by words around, ranked with our analyser and signals."""
     corpus = Corpus()
     corpus.add(documents_of(conversation.turns))
-    layout, session_of = corpus.laid().layout, corpus.session_of
+    talk, session_of = corpus.around(), corpus.session_of
     texts = [" ".join(document.terms).replace("'", "") for document in documents_of(conversation.turns)]
     sessions: dict[int, list[str]] = {}
     around = {}
-    for place, row in enumerate(layout.rows.tolist()):
-        around[row] = " ".join(texts[near] for near in layout.rows[layout.first[place] : layout.behind[place]])
+    near = np.stack(rows_around(talk.before, talk.after, talk.turns), axis=1)
+    for row, rows in zip(talk.turns.tolist(), near.tolist(), strict=True):
+        around[row] = " ".join(texts[each] for each in rows if each >= 0)
         sessions.setdefault(session_of[row], []).append(texts[row])
     database = sqlite3.connect(":memory:")
     tables = {

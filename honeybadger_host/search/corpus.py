@@ -59,53 +59,32 @@ class Sums(NamedTuple):
     years: Sequence[int]
 
 
-class Layout(NamedTuple):
-    """Turns in the order in which they were said, one session after another.
-
-    A *place* is a turn's position in that order. The text around a turn is a stretch of places; the relation is
-    symmetric: a turn lies in the stretch of each turn in its own stretch.
+class Around(NamedTuple):
+    """The turns before and after each turn in one sitting, by row; the last row of each array is that of no turn.
 
     Args:
-        rows: row of every place.
-        first, behind: the stretch around each place, itself included; `behind` is not part of it.
-        words: of each stretch.
+        before, after: the row of the turn directly before or after; -1: none.
+        words: of each turn and the turns around it.
+        turns: rows of all turns, ascending.
+        average: mean of `words`.
     """
 
-    rows: npt.NDArray[np.intp]
-    first: Ints
-    behind: Ints
-    words: npt.NDArray[np.float32]
-
-    def and_then(self, other: Layout) -> Layout:
-        """Return it with the places of another behind its own."""
-        many = np.int32(len(self.rows))
-        return Layout(
-            np.concatenate((self.rows, other.rows)),
-            np.concatenate((self.first, other.first + many)),
-            np.concatenate((self.behind, other.behind + many)),
-            np.concatenate((self.words, other.words)),
-        )
-
-    def places(self, size: int) -> Ints:
-        """Return the place of each of `size` rows, the last if it has two; -1 for those that are not turns."""
-        places = np.full(size, -1, np.int32)
-        places[self.rows] = np.arange(len(self.rows), dtype=np.int32)
-        return places
-
-
-class Laid(NamedTuple):
-    """The layout of all turns.
-
-    Args:
-        rows: of all turns, ascending.
-        places: of every row, see `Layout.places`.
-        average: mean words of a stretch.
-    """
-
-    layout: Layout
-    rows: Rows
-    places: Ints
+    before: Ints
+    after: Ints
+    words: Floats
+    turns: Rows
     average: float
+
+
+def rows_around(before: Ints, after: Ints, rows: Rows) -> list[Rows | Ints]:
+    """Return these rows of turns, and the rows of the turns around each; -1 where there is none."""
+    near: list[Rows | Ints] = [rows]
+    for one_further in (before, after):
+        there: Rows | Ints = rows
+        for _ in range(AROUND_TURNS):
+            there = one_further[there]
+            near.append(there)
+    return near
 
 
 class Corpus:
@@ -135,9 +114,9 @@ class Corpus:
         self._loaded = 0  # rows that were loaded; their numbers ascend
         self._later_row: dict[int, int] = {}  # of the other rows, by number
         self._later_postings: dict[str, array[int]] = {}  # of the other rows, by term
-        self._base: Layout | None = None
-        self._laid: Laid | None = None
-        self._moved: set[int] = set()  # sessions that changed since `_base` was made
+        self._around: Around | None = None
+        self._before: Ints | None = None  # see `Around`, as it was when it was made last
+        self._moved: set[int] = set()  # sessions that changed since then
         self._sums: Sums | None = None
 
     def __len__(self) -> int:
@@ -232,7 +211,7 @@ class Corpus:
 
     def _grown(self) -> None:
         """Note that documents came or went."""
-        self._sums = self._laid = None
+        self._sums = self._around = None
         if self.vectors is not None:
             self.vectors.resize(self.size)
 
@@ -280,34 +259,31 @@ class Corpus:
             self._sums = Sums(counts.tolist(), at_least_one, words, speakers.tolist(), range(first, last + 1))
         return self._sums
 
-    def laid(self) -> Laid:
-        """Return the up-to-date layout.
-
-        Sessions that changed are laid out once more behind all others: 100,000 turns take 20 ms.
-        """
-        if self._laid is None:
-            if self._base is None:
-                self._base = layout = self._laid_out(None)
-                self._moved.clear()
-            else:
-                self._moved.discard(-1)  # documents that are not turns
-                layout = self._base.and_then(self._laid_out(self._moved)) if self._moved else self._base
-            places = layout.places(self.size)
-            places[view(self.is_alive, np.int8) == 0] = -1
-            rows = np.flatnonzero(places >= 0)
-            self._laid = Laid(layout, rows, places, float(layout.words[places[rows]].sum()) / max(1, len(rows)))
-        return self._laid
-
-    def _laid_out(self, sessions: Collection[int] | None) -> Layout:
-        """Return the turns of these sessions in order; None for all turns."""
-        session_of = view(self.session_of, np.int32)
-        chosen = (session_of >= 0) & view(self.is_alive, np.bool_)
-        if sessions is not None:
-            chosen &= np.isin(session_of, [*sessions])
-        rows = np.flatnonzero(chosen)
-        rows = rows[np.lexsort((view(self.numbers, np.int64)[rows], session_of[rows]))]
-        at, words = view(self.at, np.float64)[rows], view(self.lengths, np.float32)[rows]
-        return laid_out(rows, session_of[rows], at, words.astype(np.float64))
+    def around(self) -> Around:
+        """Return the up-to-date turns around each turn; those of sessions that changed are looked up again."""
+        if self._around is None:
+            session_of, at = view(self.session_of, np.int32), view(self.at, np.float64)
+            turns = np.flatnonzero((session_of >= 0) & view(self.is_alive, np.bool_))
+            changed = turns
+            before = np.full(self.size + 1, -1, np.int32)
+            if self._before is not None:
+                before[: len(self._before) - 1] = self._before[:-1]
+                changed = turns[np.isin(session_of[turns], [*self._moved])]
+            changed = changed[np.lexsort((view(self.numbers, np.int64)[changed], session_of[changed]))]
+            is_apart = (np.diff(session_of[changed]) != 0) | (np.abs(np.diff(at[changed])) > SITTING_SECONDS)
+            before[changed] = -1
+            before[changed[1:]] = np.where(is_apart, -1, changed[:-1])
+            self._before = before
+            self._moved.clear()
+            after = np.full(self.size + 1, -1, np.int32)
+            after[before[turns]] = turns
+            after[-1] = -1  # of no turn
+            lengths = np.append(view(self.lengths, np.float32), np.float32(0))
+            words = np.zeros_like(lengths)
+            words[turns] = sum(lengths[rows] for rows in rows_around(before, after, turns))
+            average = float(words[turns].sum()) / max(1, len(turns))
+            self._around = Around(before, after, words, turns, average)
+        return self._around
 
 
 def _number_of(name: str, known: dict[str, int]) -> int:
@@ -318,22 +294,3 @@ def _number_of(name: str, known: dict[str, int]) -> int:
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
     """Return a numpy view of a column, not copied."""
     return np.frombuffer(column, dtype=dtype) if len(column) else np.zeros(0, dtype)
-
-
-def laid_out(
-    rows: npt.NDArray[np.intp], sessions: Ints, at: npt.NDArray[np.float64], words: npt.NDArray[np.float64]
-) -> Layout:
-    """Return the layout of turns that are in order.
-
-    Args:
-        rows, sessions, at, words: of each turn: its row, the number of its session, its time, its length.
-    """
-    many = len(words)
-    pauses = np.abs(np.diff(at)) > SITTING_SECONDS
-    begins = np.concatenate(([True], pauses | (np.diff(sessions) != 0)))[:many]  # of a sitting
-    first_of, sitting = np.flatnonzero(begins), np.cumsum(begins) - 1
-    start, end = first_of[sitting], np.append(first_of[1:], many)[sitting]
-    places = np.arange(many)
-    first, behind = np.maximum(places - AROUND_TURNS, start), np.minimum(places + AROUND_TURNS + 1, end)
-    around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
-    return Layout(rows, first.astype(np.int32), behind.astype(np.int32), around.astype(np.float32))

@@ -379,7 +379,7 @@ def _prepare(corpus: Corpus) -> None:
     from honeybadger_host.search import ranking  # noqa: F401
 
     corpus.sums()
-    corpus.laid()
+    corpus.around()
 
 
 def _count(batch: str) -> int:

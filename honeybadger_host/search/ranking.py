@@ -28,7 +28,7 @@ from honeybadger_host.search.asked import (
     signals_of,
 )
 from honeybadger_host.search.blocks import TF_BITS
-from honeybadger_host.search.corpus import TURN, Corpus, Floats, Layout, Mask, Rows, view
+from honeybadger_host.search.corpus import TURN, Corpus, Floats, Mask, Rows, rows_around, view
 from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
 from honeybadger_host.search.language.analyzer import analyse_query, tag_mark
 from honeybadger_host.text.labels import is_below
@@ -220,26 +220,29 @@ class Ranking:
         A document that is not a turn has its own for all three, so that an entry and a turn that say the same score
         alike.
         """
-        laid, session_lengths = self._corpus.laid(), self._corpus.sums().session_lengths
-        around: Floats = np.zeros(len(laid.layout.rows), np.float32)  # by place
+        talk, session_lengths = self._corpus.around(), self._corpus.sums().session_lengths
+        around: Floats = np.zeros(len(talk.words), np.float32)  # by row
         session: Floats = np.zeros(len(session_lengths), np.float32)  # by session
         near = np.zeros_like(around)
         living = int(np.count_nonzero(session_lengths))
         session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living))
         session_of = view(self._corpus.session_of, np.int32)
         for asked in self._asked.terms:
-            places: Rows = laid.places[asked.rows].astype(np.intp)
-            is_turn = places >= 0
+            is_turn = session_of[asked.rows] >= 0
             turns, counts = asked.rows[is_turn], asked.counts[is_turn]
-            where, said = _said_around(laid.layout, places[is_turn], counts, near)
-            norm = _norm(laid.layout.words[where], laid.average)
+            found = rows_around(talk.before, talk.after, turns)
+            where: Rows = np.concatenate(found)
+            np.add.at(near, where, np.tile(counts, len(found)))
+            said = near[where]
+            near[where] = 0
+            norm = _norm(talk.words[where], talk.average)
             around[where] += said / (said + norm) * np.float32(asked.idf * (K1 + 1))
             in_session = np.bincount(session_of[turns], counts, len(session_lengths)).astype(np.float32)
             idf = idf_of(living, int(np.count_nonzero(in_session)))
             session += in_session / (in_session + session_norm) * np.float32(idf * (K1 + 1))
         by_row: dict[Signal, Floats] = {"terms": self._own, "around": self._own.copy(), "session": self._own.copy()}
-        by_row["around"][laid.rows] = around[laid.places[laid.rows]]
-        by_row["session"][laid.rows] = session[session_of[laid.rows]]
+        by_row["around"][talk.turns] = around[talk.turns]
+        by_row["session"][talk.turns] = session[session_of[talk.turns]]
         return by_row
 
     def _vector_points(self, spreads: Floats, text: Floats, *, needs_word: bool) -> Floats:
@@ -282,25 +285,6 @@ class Ranking:
         rows, scores = rows[keep], scores[keep]
         order = np.lexsort((-view(self._corpus.numbers, np.int64)[rows], -_times(self._corpus, rows), -scores))
         return rows[order[:limit]]
-
-
-def _said_around(layout: Layout, places: Rows, counts: Floats, near: Floats) -> tuple[Rows, Floats]:
-    """Return places, some more than once, and how often a term occurs in and around the turn there.
-
-    Other places have none.
-
-    Args:
-        places, counts: where the term occurs, and how often.
-        near: zeros, by place, which are used and left as zeros.
-    """
-    first, behind = layout.first[places], layout.behind[places]
-    widths = behind - first
-    begins = np.cumsum(widths) - widths
-    where: Rows = np.repeat(first - begins, widths) + np.arange(int(widths.sum()))
-    np.add.at(near, where, np.repeat(counts, widths))
-    said = near[where]
-    near[where] = 0
-    return where, said
 
 
 def _counts_at(asked: AskedTerm, rows: Rows) -> Floats:
