@@ -16,7 +16,7 @@ from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_agent.wording import count_of
 from honeybadger_host.agents import Agent
 from honeybadger_host.context.recollections import Recollection, fit
-from honeybadger_host.context.text import NO_ROOM, Part
+from honeybadger_host.context.text import Part
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.home import AGENTS_FOLDER, GLOBAL_GROUP_FILE, MEMORY, PERSONA, ROOT_GLOBAL_FILE
 from honeybadger_host.files.home import SUMMARY as SUMMARY_FILE
@@ -103,11 +103,6 @@ def specialists_part(specialists: Sequence[Agent]) -> Part:
     return Part(SPECIALISTS, AGENTS_FOLDER, "\n".join(lines), "whole")
 
 
-def _without(part: Part, what: str) -> Part:
-    """Return a part that has no room, with the reason."""
-    return part._replace(text="", tokens=0, state="left_out", left_out=what, why=NO_ROOM)
-
-
 # --------------------------------------------------------------------------------------------------------------- notes
 
 
@@ -118,8 +113,6 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         return part
 
     def cut(room: int) -> Part:
-        if room < 1:
-            return _without(part, "the file")
         made = loaded.newest_notes(room)
         tokens = loaded.tokens_of(made.text)
         if not (made.left_out or made.is_shortened or made.has_lost_text):
@@ -168,8 +161,6 @@ def _summary(source: str, loaded: Loaded) -> Part:
     tokens = loaded.tokens_of(loaded.set_apart)
 
     def cut(room: int) -> Part:
-        if room < 1:
-            return _without(part, "the file")
         why = f"the file has {tokens} tokens, its share of context.budget_tokens is {room}"
         text = loaded.beginning(room)
         return part._replace(text=text, tokens=loaded.tokens_of(text), state="cut", left_out="its end", why=why)
@@ -214,13 +205,12 @@ def session_part(source: str, session: Digest | None, why_none: str = "") -> Par
     lines, tokens = _session_lines(session)
     if not lines:
         return part._replace(why="the session has no facts, summary or running tasks")
+    part = part._replace(amount=f"{len(lines)} lines")
 
     def cut(room: int) -> Part:
         count = bisect_right(tokens, room)
         if count == len(lines):
             return part._replace(text="".join(lines), state="whole", why=None, fit=cut)
-        if not count:
-            return _without(part, f"{len(lines)} lines")
         return part._replace(
             text="".join(lines[:count]),
             state="cut",
@@ -254,6 +244,7 @@ def working_part(inventory: Inventory) -> Part:
         inventory.source,
         why=inventory.absent_why,
         heading=HEADING,
+        amount=f"{len(inventory.lines)} entries",
         weight=WEIGHTS[WORKING],
         most=_WORKING_TOKENS,
     )
@@ -263,8 +254,6 @@ def working_part(inventory: Inventory) -> Part:
 
     def cut(room: int) -> Part:
         kept, left_out = cut_inventory(inventory.lines, room)
-        if not kept:
-            return _without(part, f"{left_out} entries")
         why = f"its lines have {estimate_tokens(text)} tokens, its share of context.budget_tokens is {room}"
         return part._replace(text=kept, state="cut", left_out=f"{left_out} entries", why=why)
 
@@ -290,13 +279,12 @@ def conversation_part(source: str, turns: Sequence[Turn], older: Older, budget_t
         why_none: why there are no turns.
     """
     most = budget_tokens or sys.maxsize
-    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
+    amount = f"{len(turns) + older.number} turns"
+    part = Part(CONVERSATION, source, amount=amount, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
     if not turns:
         return part
 
     def shown(history: History, budget: str) -> Part:
-        if not history.turns:
-            return _without(part, f"{history.dropped + older.number} turns")
         reasons = [older.why] if older.number else []
         if history.dropped or history.is_shortened:
             tokens = sum(turn.line_tokens for turn in turns)
@@ -316,8 +304,6 @@ def conversation_part(source: str, turns: Sequence[Turn], older: Older, budget_t
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:
     """Return the newest turns whose text has at most `room` tokens."""
-    if room < 1:
-        return History("", (), 0, len(turns))
     budget = room
     while (over := estimate_tokens((kept := format_history(turns, budget)).text) - room) > 0:
         budget -= over

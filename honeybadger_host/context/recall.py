@@ -247,7 +247,8 @@ class ContextRecall:
         authors = {hit.author for hit in hits if hit.author.casefold() not in _ROLES}
         speakers = [author.rpartition(VIA)[0] or author for author in authors]
         most = {"all": len(hits), "few": _FEW, "nothing": 0}[reach_of(asked.message, hits, speakers)]
-        found = self._found(hits, most, asked)
+        shown = lookups.show([hit.number for hit in hits[: 2 * most]])  # some of them are the message
+        found = {number: one for number, one in shown.items() if _is_new(one, asked)}
         best = [hit for hit in hits if hit.number in found][:most]
         questions = self._questions([found[hit.number] for hit in best])
         in_view = sorted(asked.said.items(), key=lambda item: -item[1][0])
@@ -272,16 +273,6 @@ class ContextRecall:
             if number in earlier and name_of(earlier[number]) == id_:
                 add(earlier[number])
         return list(made.values())
-
-    def _found(self, hits: Sequence[Hit], most: int, asked: _Asked) -> dict[int, Found]:
-        """Return number -> document, for at least the first `most` hits that are neither the message nor its turn."""
-        found: dict[int, Found] = {}
-        for start in range(0, len(hits), max(1, most)):
-            if len(found) >= most:
-                break
-            shown = self.index.lookups.show([hit.number for hit in hits[start : start + most]])
-            found |= {number: one for number, one in shown.items() if _is_new(one, asked)}
-        return found
 
     def _questions(self, answers: Sequence[Found]) -> dict[int, Found]:
         """Return number of a turn -> the turn before it, if that is short and has another speaker."""

@@ -29,10 +29,11 @@ class Part(NamedTuple):
         source: the file or folder it comes from.
         left_out, why: the missing text and the reason; for a part without text, why there is none.
         heading: replaces the title above the text; empty when the text has its own headings.
+        amount: how much there is, for a part that has no room.
         weight: its share when not everything fits; unused shares go to the other parts.
         most: tokens of text reserved for it when it changes with each message.
         tokens: the tokens of the text; None: they are estimated.
-        fit: tokens of text, at least 0 -> the part cut to fit; None: it is never cut.
+        fit: tokens of text, at least 1 -> the part cut to fit, without text if nothing fits; None: it is never cut.
         settle: (tokens of text, text of the other parts) -> the part without what the others say, cut to fit;
             None: it never repeats another part.
         missing: ids of recollections that are left out.
@@ -46,6 +47,7 @@ class Part(NamedTuple):
     left_out: str | None = None
     why: str | None = None
     heading: str | None = None
+    amount: str = "the file"
     weight: float = 0.0
     most: int = sys.maxsize
     tokens: int | None = None
@@ -98,7 +100,11 @@ class Part(NamedTuple):
             return self._replace(most=min(self.most, max(0, share_tokens - self.overhead)))
         if self.fit is None or self.need <= share_tokens:
             return self
-        return self.fit(max(0, share_tokens - self.overhead))
+        room = share_tokens - self.overhead
+        cut = self.fit(room) if room > 0 else None
+        if cut is not None and cut.text:
+            return cut
+        return self._replace(text="", tokens=0, state="left_out", left_out=self.amount, why=NO_ROOM)
 
 
 @dataclass(frozen=True, slots=True)
