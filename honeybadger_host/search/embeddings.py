@@ -89,8 +89,7 @@ class Vectors:
         self._matrix[row] = vector
 
     def drop(self, row: int) -> None:
-        if row < self._size:
-            self._matrix[row] = 0
+        self._matrix[row : row + 1] = 0  # nothing if it has no row yet
 
     def standing_out(self, question: Floats) -> Floats:
         """Return for every row by how many spreads it is nearer to the question than unrelated texts are."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,7 +17,6 @@ from honeybadger_host.search.documents import KINDS, Kind, Piece, known_by
 from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import as_found
-from honeybadger_host.search.sources import source_of
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.time_stamps import parse_time
 
@@ -52,7 +50,6 @@ class Found(NamedTuple):
     file: str
     session: str
     author: str
-    role: str
     at: float | None
     category: str
     tags: tuple[str, ...]
@@ -85,13 +82,11 @@ class Lookups:
     def show(self, numbers: Sequence[int]) -> dict[int, Found]:
         """Return number -> document, without those removed meanwhile. Raises WorldFailed."""
         query = (
-            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text, names, marks "
+            "SELECT docs.number, kind, key, file, author, at, category, tags, text, names, marks "
             "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
         )
         found = {}
-        for number, kind, key, file, author, role, at, category, tags, text, names, marks in self._db.rows_in(
-            query, numbers
-        ):
+        for number, kind, key, file, author, at, category, tags, text, names, marks in self._db.rows_in(query, numbers):
             found[number] = Found(
                 number=number,
                 group=self._db.group_of(number),
@@ -100,7 +95,6 @@ class Lookups:
                 file=file,
                 session=session_of(file),
                 author=author,
-                role=role,
                 at=at,
                 category=category,
                 tags=tuple(orjson.loads(tags)) if tags else (),
@@ -218,11 +212,9 @@ class Lookups:
         return [*self.show([number for number, _ in shared.most_common(_MAX_NEARLY)]).values()]
 
 
-@lru_cache(1024)
 def session_of(file: str) -> str:
     """Return the session of a log of turns below the home folder; empty for any other file."""
-    source = source_of(file)
-    return "" if source is None else source.session
+    return file.rpartition("/")[2].removesuffix(".jsonl") if file.startswith("data/sessions/") else ""
 
 
 def name_of(found: Found) -> str:

@@ -19,13 +19,11 @@ class Source(NamedTuple):
 
     Args:
         file: below the home folder.
-        session: of a log of turns, else empty.
     """
 
     file: str
     kind: Kind
     group: str
-    session: str = ""
 
 
 class Unsearchable(Exception):
@@ -48,7 +46,7 @@ def source_of(file: str) -> Source | None:
         case ["groups", group, name] if name == HISTORY:
             return Source(file, "history", group)
         case ["data", "sessions", group, name] if name.endswith(".jsonl") and not name.startswith("."):
-            return Source(file, "turn", group, name.removesuffix(".jsonl"))
+            return Source(file, "turn", group)
         case ["data", "context", group, name] if name.endswith(".json") and not name.startswith("."):
             return Source(file, "session", group)
         case _:

@@ -34,7 +34,7 @@ def turn_line(number: int, content: str, role: str = "user", sender: str = "ann"
         ("groups/main/memory/a.json", Source("groups/main/memory/a.json", "entry", "main")),
         (MEMORY, Source(MEMORY, "note", "main")),
         ("groups/main/HISTORY.md", Source("groups/main/HISTORY.md", "history", "main")),
-        ("data/sessions/main/a:b.jsonl", Source("data/sessions/main/a:b.jsonl", "turn", "main", "a:b")),
+        ("data/sessions/main/a:b.jsonl", Source("data/sessions/main/a:b.jsonl", "turn", "main")),
         ("groups/main/CLAUDE.md", None),
         ("groups/main/summary.md", None),
         ("groups/main/memory/.k3v9x2m4q7p1.json.77.tmp", None),
