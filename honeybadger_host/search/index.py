@@ -251,8 +251,8 @@ class Index:
         """Embed a few texts that have no vector yet; return whether to go on. Raises WorldFailed."""
         if self._vectors is None or (embedded := self._vectors.embed()) is None:
             return False
-        for group, some in embedded.items():
-            self._corpora.tell(group, Delta(embedded=some))
+        for one in embedded:
+            self._corpora.tell(self._db.group_of(one[0]), Delta(embedded=[one]))
         return True
 
     # -- questions --------------------------------------------------------------------------------------------------

@@ -53,8 +53,8 @@ class IndexVectors:
 
         self._db.guarded(find)
 
-    def embed(self) -> Mapping[str, Sequence[tuple[int, bytes]]] | None:
-        """Embed a few texts that have no vector yet; return group -> number and vector of each.
+    def embed(self) -> Sequence[tuple[int, bytes]] | None:
+        """Embed a few texts that have no vector yet; return number and vector of each.
 
         None: stop for now. Raises WorldFailed.
         """
@@ -67,23 +67,27 @@ class IndexVectors:
         if not rows:
             return None
         texts = [embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows]
-        try:
-            vectors = self._embedder.embed(texts)
-        except WorldFailed as error:
-            self._note(error)
+        vectors = self._tried(texts)
+        if vectors is None:
             return None
-        self._note(None)
         return self._kept({row[0]: row[4] for row in rows}, [vector.astype("<f2").tobytes() for vector in vectors])
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector, or None if the embedder fails."""
+        vectors = self._tried([question], is_query=True)
+        return None if vectors is None else vectors[0]
+
+    def _tried(self, texts: Sequence[str], *, is_query: bool = False) -> Floats | None:
+        """Return the vectors of texts, or None if the embedder fails, which is logged once."""
         try:
-            vector: Floats = self._embedder.embed([question], is_query=True)[0]
+            vectors = self._embedder.embed(texts, is_query=is_query)
         except WorldFailed as error:
-            self._note(error)
+            if not self._has_failed:
+                log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
+            self._has_failed = True
             return None
-        self._note(None)
-        return vector
+        self._has_failed = False
+        return vectors
 
     def load(self, groups: Iterable[int], corpus: Corpus) -> None:
         """Load the stored vectors of these groups' documents into a corpus. Raises WorldFailed.
@@ -102,31 +106,24 @@ class IndexVectors:
                 put_vectors(corpus, rows)
                 least = rows[-1][0]
 
-    def _kept(self, texts: Mapping[int, str], vectors: Sequence[bytes]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
-        """Store the vectors of documents that still have their texts; return these by group.
+    def _kept(self, texts: Mapping[int, str], vectors: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Store the vectors of documents that still have their texts; return number and vector of these.
 
         Args:
             texts: number -> text of a document. When the index was rebuilt meanwhile, the number is another one's.
         """
         query = "INSERT OR REPLACE INTO vectors SELECT number, ?, ? FROM docs WHERE number = ? AND text = ?"
-        kept: dict[str, list[tuple[int, bytes]]] = {}
 
-        def write() -> None:
-            kept.clear()
+        def write() -> list[tuple[int, bytes]]:
+            kept: list[tuple[int, bytes]] = []
             with self._db.transaction() as db:
                 for (number, text), data in zip(texts.items(), vectors, strict=True):
                     if db.execute(query, (self._embedder.name, data, number, text)).rowcount:
                         db.execute("DELETE FROM unembedded WHERE doc = ?", (number,))
-                        kept.setdefault(self._db.group_of(number), []).append((number, data))
+                        kept.append((number, data))
+            return kept
 
-        self._db.guarded(write)
-        return kept
-
-    def _note(self, error: WorldFailed | None) -> None:
-        """Log once that the embedder fails."""
-        if error is not None and not self._has_failed:
-            log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
-        self._has_failed = error is not None
+        return self._db.guarded(write)
 
 
 def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
