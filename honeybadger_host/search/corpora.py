@@ -7,31 +7,18 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.log import log
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS, Document
 from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
+from honeybadger_host.search.index_vectors import IndexVectors
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
 
 ResultT = TypeVar("ResultT")
-
-
-class Delta(NamedTuple):
-    """An update of the index. Applying it to a corpus twice is harmless.
-
-    Args:
-        removed: numbers of documents.
-        embedded: number and vector of newly embedded documents.
-    """
-
-    added: Sequence[Document] = ()
-    removed: Sequence[int] = ()
-    embedded: Sequence[tuple[int, bytes]] = ()
 
 
 @dataclass(slots=True)
@@ -40,14 +27,14 @@ class _Held:
 
     Args:
         generation: of the database when the corpus was loaded.
-        deltas: changes not yet applied to the corpus, in order.
+        changes: those not yet applied to the corpus, in order.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     corpus: Corpus | None = None
     generation: int = 0
     is_loading: bool = False
-    deltas: deque[Delta] = field(default_factory=deque)
+    changes: deque[Callable[[Corpus], None]] = field(default_factory=deque)
 
 
 class Corpora:
@@ -80,21 +67,21 @@ class Corpora:
             corpus = held.corpus
             if corpus is None or held.generation != self._db.generation:
                 corpus = self._load(group, held)
-                _apply(held.deltas, corpus)
+                _apply(held.changes, corpus)
             if held.corpus is corpus:
                 self._use(group)
             return ask(corpus)
 
-    def tell(self, group: str, delta: Delta) -> None:
-        """Queue a change of a group for the corpora that hold it."""
+    def tell(self, group: str, change: Callable[[Corpus], None]) -> None:
+        """Queue a change of a group for the corpora that hold it. Applying it twice is harmless."""
         for name, held in self._held.copy().items():
             if group in (name, GLOBAL_GROUP) and (held.corpus is not None or held.is_loading):
-                held.deltas.append(delta)
+                held.changes.append(change)
 
     def apply_queued(self) -> None:
         """Apply queued changes in the background: one costs a search up to 30 ms."""
         for group, held in self._held.copy().items():
-            if held.deltas and held.corpus is not None:
+            if held.changes and held.corpus is not None:
                 with held.lock:
                     self._bring_up(group, held)
 
@@ -118,9 +105,9 @@ class Corpora:
     def _bring_up(self, group: str, held: _Held) -> None:
         """Apply the queued changes to a corpus; evict one to which too much was added. The group's lock is held."""
         corpus = held.corpus
-        if corpus is None or not held.deltas:
+        if corpus is None or not held.changes:
             return
-        _apply(held.deltas, corpus)
+        _apply(held.changes, corpus)
         with self._lock:
             if held.corpus is corpus and corpus.later > BLOCK_DOCUMENTS:
                 self._drop(group)  # loaded again, their postings are in the database
@@ -138,8 +125,8 @@ class Corpora:
         from honeybadger_host.search.corpus import Corpus
 
         started, generation = time.monotonic(), self._db.generation
-        held.deltas.clear()
-        held.is_loading = True  # from now on deltas are kept for it
+        held.changes.clear()
+        held.is_loading = True  # from now on changes are kept for it
         try:
             numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
             blocks = Blocks(self._db, numbers)
@@ -159,10 +146,13 @@ class Corpora:
         return corpus
 
 
-def _apply(deltas: deque[Delta], corpus: Corpus) -> None:
+def _apply(changes: deque[Callable[[Corpus], None]], corpus: Corpus) -> None:
     """Apply queued changes to a corpus. The group's lock is held."""
-    while deltas:
-        delta = deltas.popleft()
-        corpus.remove(delta.removed)
-        corpus.add(document for document in delta.added if corpus.row_of(document.number) is None)
-        put_vectors(corpus, delta.embedded)
+    while changes:
+        changes.popleft()(corpus)
+
+
+def change_documents(corpus: Corpus, added: Sequence[Document], removed: Sequence[int]) -> None:
+    """Remove documents by their numbers, and add those that are not in the corpus yet."""
+    corpus.remove(removed)
+    corpus.add(document for document in added if corpus.row_of(document.number) is None)

@@ -15,6 +15,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -23,10 +24,10 @@ from honeybadger_agent.wire import is_store
 from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import Signature
-from honeybadger_host.search.corpora import Corpora, Delta
+from honeybadger_host.search.corpora import Corpora, change_documents
 from honeybadger_host.search.documents import BLOCK_DOCUMENTS
 from honeybadger_host.search.index_db import IN_ONE_QUERY, INDEX_FILE, IndexFile
-from honeybadger_host.search.index_vectors import IndexVectors
+from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
 from honeybadger_host.search.indexer import IndexWriter
 from honeybadger_host.search.language.analyzer import forget_words
 from honeybadger_host.search.lookups import Found, Lookups
@@ -252,7 +253,7 @@ class Index:
         if self._vectors is None or (embedded := self._vectors.embed()) is None:
             return False
         for one in embedded:
-            self._corpora.tell(self._db.group_of(one[0]), Delta(embedded=[one]))
+            self._corpora.tell(self._db.group_of(one[0]), partial(put_vectors, embedded=[one]))
         return True
 
     # -- questions --------------------------------------------------------------------------------------------------
@@ -363,7 +364,7 @@ class Index:
         self._unpacked[number] += len(changes.added) + len(changes.removed)
         added = [each for each in changes.added if not is_store(each.piece.category)]
         if added or changes.removed:
-            self._corpora.tell(group, Delta(added, changes.removed))
+            self._corpora.tell(group, partial(change_documents, added=added, removed=changes.removed))
         return left
 
     def _start_over(self) -> None:
