@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -43,7 +42,7 @@ class KeptFiles:
     Every read compares the file's signature, so nothing is ever stale; `drop` only says it early.
 
     Args:
-        max_bytes: the least recently used values go first; a value counts as its file.
+        max_bytes: the values that were made first go first; a value counts as its file.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
     """
 
@@ -52,7 +51,7 @@ class KeptFiles:
         self._max_bytes = max_bytes
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[Signature | None, Any]] = OrderedDict()
+        self._values: dict[str, tuple[Signature | None, Any]] = {}
         # File -> the newest read of it that is under way and was not overtaken by `drop`.
         self._reads: dict[str, object] = {}
         self._bytes = 0
@@ -70,9 +69,6 @@ class KeptFiles:
             signature = signature_of(path)
             held = self._values.get(file)
             if held is not None and held[0] == signature:
-                with self._lock:
-                    if file in self._values:
-                        self._values.move_to_end(file)
                 value: Value = held[1]
                 return value
             this_read = self._reads[file] = object()
