@@ -117,20 +117,22 @@ class DeadLetters:
                 return  # the same bytes again, e.g. after a crash: this letter exists
             if is_same or not (reason_path.exists() or os.path.lexists(path)):
                 break
-        at = time_stamp(datetime.now(UTC))
-        reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
-        if inbox.is_turns:
-            reason["box"] = inbox.folder
+        reason = {
+            "at": time_stamp(datetime.now(UTC)),
+            "group": inbox.group,
+            "sender": inbox.sender,
+            "name": shown + SUFFIX,
+            "reason": why,
+            "box": inbox.folder if inbox.is_turns else "",
+            "bytes": "" if data is None else str(len(data)),
+            "owner": "" if data is None or owner is None else f"uid {owner}",
+            "left_out": f"{left_out} of {size} bytes" if left_out > 0 else "",
+            "redacted": ", ".join(f"{kind} ({count})" for kind, count in secrets.items()),
+        }
         if data is not None:
             replace(path, data, is_durable=False)
-            reason["bytes"] = str(len(data))
-            if owner is not None:
-                reason["owner"] = f"uid {owner}"
-            if left_out > 0:
-                reason["left_out"] = f"{left_out} of {size} bytes"
-            if secrets:
-                reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
-        said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        told = {key: value for key, value in reason.items() if value}
+        said = orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace(reason_path, said, is_durable=False)
         self._make_room(folder)
 
