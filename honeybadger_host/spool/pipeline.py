@@ -201,11 +201,11 @@ class Pipeline:
         while not self._stopping.is_set():
             begun = time.monotonic()
             self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
-            received = await self._reader.run(self._receive)
-            if received is None:
-                self.turn_queue.let_in()
-                break
-            with contextlib.closing(received):
+            with contextlib.closing(RequestBatch()) as received:
+                await self._reader.run(self._receive, received)
+                if not received.requests and not received.opened:
+                    self.turn_queue.let_in()
+                    break
                 async with self._order:
                     over = self._decide(received)
                     is_only_asked = all(isinstance(request.state, Asking) for request in received.requests)
@@ -229,34 +229,27 @@ class Pipeline:
 
     # ------------------------------------------------------------------------------------------------------ receive
 
-    def _receive(self) -> RequestBatch | None:
-        """List the marked inboxes and return a batch of requests, read and parsed; None: no request waits."""
+    def _receive(self, received: RequestBatch) -> None:
+        """List the marked inboxes and fill a batch with requests, read and parsed; it stays empty if none waits."""
         now = time.monotonic()
         self._spool.look(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._unbatched.busy, most_turns=self.turn_queue.room)
-        ready = self._ready[:BATCH_REQUESTS]
+        received.requests += self._ready[:BATCH_REQUESTS]
         del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
-        if not taken and not ready:
+        if not taken and not received.requests:
             self._idle()
-            return None
-        received = RequestBatch(ready)
-        try:
-            for name, inbox in taken:
-                opened = self._open(received, inbox)
-                if opened is None:
-                    inbox.release(name)
-                elif (request := self._requests.read(opened, name, now)) is not None:
-                    received.requests.append(request)
-            self._look_up_receipts(received.requests)
-            for request in received.requests:
-                match request.state:
-                    case Asking(handler=ChangeHandler() as handler) as asking:
-                        with self._answers.refusing(request):
-                            asking.prepared = handler.prepare(asking.asked)
-        except BaseException:
-            received.close()
-            raise
-        return received
+        for name, inbox in taken:
+            opened = self._open(received, inbox)
+            if opened is None:
+                inbox.release(name)
+            elif (request := self._requests.read(opened, name, now)) is not None:
+                received.requests.append(request)
+        self._look_up_receipts(received.requests)
+        for request in received.requests:
+            match request.state:
+                case Asking(handler=ChangeHandler() as handler) as asking:
+                    with self._answers.refusing(request):
+                        asking.prepared = handler.prepare(asking.asked)
 
     def _open(self, received: RequestBatch, inbox: Inbox) -> OpenInbox | None:
         """Open an inbox, once per batch; None if that is impossible now."""

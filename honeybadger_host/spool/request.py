@@ -122,7 +122,7 @@ class QueuedRequest:
 class RequestBatch:
     """The requests of one pass of the pipeline, with their open inboxes; None: it cannot be opened now."""
 
-    requests: list[QueuedRequest]
+    requests: list[QueuedRequest] = field(default_factory=list)
     opened: dict[Inbox, OpenInbox | None] = field(default_factory=dict)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 No daemon, no watcher, no other thread: what a request file's bytes do is the same each time, so a fuzzer can follow it.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from honeybadger_host.handler_kinds import QueryHandler, WaitingHandler
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool import request
-from honeybadger_host.spool.request import Asking
+from honeybadger_host.spool.request import Asking, RequestBatch
 
 STEM: Final = "x"
 GROUP: Final = "main"
@@ -93,13 +94,14 @@ class FuzzedHost:
         path.write_bytes(data)
         pipeline = self.host.pipeline
         self.host.spool.mark(str(path.parent))
-        while (received := pipeline._receive()) is not None:
-            try:
+        while True:
+            with contextlib.closing(RequestBatch()) as received:
+                pipeline._receive(received)
+                if not received.opened:
+                    break
                 pipeline._decide(received)
                 if not all(isinstance(request.state, Asking) for request in received.requests):
                     pipeline._write(received)
-            finally:
-                received.close()
             for one in received.requests:
                 match one.state:
                     case Asking(handler=WaitingHandler() as waiting) as asking:
