@@ -33,10 +33,9 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
     if not isinstance(conversation.get("mapping"), dict):
         yield Skipped(where, "it has no messages (mapping)")
         return
-    begun = time_of(conversation.get("create_time"))
     name = conversation.get("conversation_id") or conversation.get("id")
     session = session_of(CHATGPT, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
-    last = begun or file.modified
+    last = time_of(conversation.get("create_time")) or file.modified
     for node, message in _shown(conversation):
         try:
             role = _ROLES[message["author"]["role"]]

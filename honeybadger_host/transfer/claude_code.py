@@ -49,19 +49,16 @@ def _turn(said: Mapping[str, Any], file: SourceFile, number: int) -> SaidTurn | 
     turn = claude_code({"uuid": f"{file.stem}:{number}", **said})
     if turn is None or not turn["content"].strip():
         return None
-    sender: object = None
-    key = turn["key"]
-    if turn["role"] == "assistant":
-        message = said["message"]
-        sender, key = message.get("model"), message.get("id") or key
+    message = said["message"] if turn["role"] == "assistant" else {}
+    model = message.get("model")
     return SaidTurn(
         session=session_of(NAME, file.stem),
-        place=str(key),
+        place=str(message.get("id") or turn["key"]),
         where=f"{file.name}, line {number}",
         role=turn["role"],
         content=turn["content"].strip(),
         at=time_of(turn.get("at")) or file.modified,
-        sender=sender if isinstance(sender, str) else None,
+        sender=model if isinstance(model, str) else None,
         is_copied=True,
     )
 

@@ -146,16 +146,14 @@ class _Exporter:
     # ---------------------------------------------------------------------------------------------------------- files
 
     def _walk(self) -> Iterator[str]:
-        """Yield the files of the group, below the home, and links in their place."""
+        """Yield the files that the group may have, below the home, and links in their place."""
         for folder in folders_of(self._group).values():
             for root, folders, names in os.walk(self._home / folder, onerror=_fail):
                 below = os.path.relpath(root, self._home)
                 names += [name for name in folders if os.path.islink(f"{root}/{name}")]
                 folders[:] = [name for name in folders if self._is_exported(f"{below}/{name}")]
                 yield from (f"{below}/{name}" for name in names if self._is_exported(f"{below}/{name}"))
-        for file in single_files_of(self._group).values():
-            if os.path.lexists(self._home / file):
-                yield file
+        yield from single_files_of(self._group).values()
 
     def _is_exported(self, file: str) -> bool:
         name = os.path.basename(file)
