@@ -296,8 +296,13 @@ def _minutes(
             picks = []
     evidence = chosen_minutes(picks, material.said(fill) if op == "write_summary" or not picks else [])
     if evidence:
-        why = "sentences that the model chose" if picks else "what people said, the newest that has room"
-        yield Operation(n=1, op=op, result=minutes(evidence), evidence=tuple(evidence), why=why)
+        yield Operation(
+            n=1,
+            op=op,
+            result=minutes(evidence),
+            evidence=tuple(evidence),
+            why="sentences that the model chose" if picks else "what people said, the newest that has room",
+        )
 
 
 def _facts(answer: Consolidated, material: Material, model: str) -> Iterator[Operation]:

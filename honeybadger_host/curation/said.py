@@ -144,8 +144,7 @@ def numbered_turn(turn: Turn, place: str, *, is_person: bool) -> str:
     """
     tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
     head = f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker_of(turn)}\n"
-    spans = sentences_of(turn.content)
-    said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in spans)
+    said = (turn.content[begin:end].replace("\n", "\n    ") for begin, end in sentences_of(turn.content))
     return head + "".join(f"  {f'{place}.{n} ' if is_person else ''}{text}\n" for n, text in enumerate(said, 1))
 
 
