@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.dreams import DueDreams
+from honeybadger_host.curation.dreams import DueDreams, schedule_of
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.in_use import DocumentsInUse, Rules
@@ -73,7 +72,6 @@ from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler, wall_clock
 from honeybadger_host.work.task_files import TaskStates
-from honeybadger_host.work.times import read_cron, read_zone
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
@@ -308,7 +306,8 @@ def _curator_of(
         settings=settings,
         give_way=memory.index.give_way,
     )
-    return Curator(uses, _due_dreams_of(home, settings, memory.ledger))
+    schedule = schedule_of(settings.dream)
+    return Curator(uses, None if schedule is None else DueDreams(home, schedule, memory.ledger))
 
 
 def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker:
@@ -322,17 +321,6 @@ def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Call
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
         settings,
     )
-
-
-def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> DueDreams | None:
-    """Return the schedule of automatic dreams, or None if there are none. Raises SettingsError."""
-    if not settings.dream.schedule:
-        return None
-    try:
-        schedule = read_cron(settings.dream.schedule, read_zone(host_zone()), datetime.now(UTC))
-    except ValueError as error:
-        raise SettingsError(f"setting dream.schedule: {error}") from None
-    return DueDreams(home, schedule, ledger)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

@@ -288,9 +288,9 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
                 log.error("senders.refused", error=str(error))
         if is_ready:
             await anyio.to_thread.run_sync(host.memory.agents.refresh)
-        if now >= look_at or (watches and not watcher.is_alive()):
+        if watches and (now >= look_at or not watcher.is_alive()):
             _, cost = await anyio.to_thread.run_sync(measured, partial(_look_around, host, watcher))
-            look_at = now + rest_after(cost, has_events=watches)
+            look_at = now + rest_after(cost)
         looks = host.spool.looks
         least = host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS
         has_unfinished = host.spool.has_unfinished
@@ -317,8 +317,6 @@ async def _sweep(host: Host, watcher: Watcher, hints: _Hints) -> None:
 
 def _look_around(host: Host, watcher: Watcher) -> None:
     """Watch the inboxes and the groups' folders."""
-    if not (HAS_INOTIFY and host.settings.ipc.watch):
-        return
     folders = dict.fromkeys(host.spool.folders, False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +12,9 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
 from honeybadger_host import __version__
 from honeybadger_host.agents import agent_files, load_agent
-from honeybadger_host.configuration import host_zone, load_settings, model_key, values
+from honeybadger_host.configuration import load_settings, model_key, values
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
+from honeybadger_host.curation.dreams import schedule_of
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
     AGENTS_FOLDER,
@@ -37,7 +37,6 @@ from honeybadger_host.observe import read_status
 from honeybadger_host.ops.findings import Finding, Level, faults_in
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
-from honeybadger_host.work.times import read_cron, read_zone
 
 _LOOKED_AT: Final = ("agents", "journal")  # parts of the status whose files are checked, too
 
@@ -59,6 +58,8 @@ def home_folder(home: Path) -> Iterator[Finding]:
 def settings(home: Path) -> Iterator[Finding]:
     try:
         loaded = load_settings(home)
+        schedule_of(loaded.settings.dream)
+        senders = load_senders(home) if loaded.settings.ipc.closed else {}
     except SettingsError as error:
         yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
         return
@@ -72,19 +73,7 @@ def settings(home: Path) -> Iterator[Finding]:
             f"the running host was started with other values: {listed(others)}",
             "start it again if it should have those of here; the checks below are of its own",
         )
-    if schedule := loaded.settings.dream.schedule:
-        try:
-            read_cron(schedule, read_zone(host_zone()), datetime.now(UTC))
-        except ValueError as error:
-            yield Finding(
-                "settings", "problem", f"dream.schedule: {error}", "correct it; the host does not start with it"
-            )
     if loaded.settings.ipc.closed:
-        try:
-            senders = load_senders(home)
-        except SettingsError as error:
-            yield Finding("senders", "problem", str(error), "correct it")
-            return
         level: Level = "ok" if senders else "warning"
         advice = "" if senders else "honeybadger-host sender add <group> <sender>"
         yield Finding("senders", level, f"closed mode serves {count_of(len(senders), 'sender')}", advice)

@@ -100,7 +100,7 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "check", "fault"),
     [
-        ('[dream]\nschedule = "daily"', "settings", "dream.schedule: cron line 'daily' cannot be read"),
+        ('[dream]\nschedule = "daily"', "settings", "setting dream.schedule: cron line 'daily' cannot be read"),
         (
             '[model]\nname = "ollama:llama3.2"\nbase_url = "localhost:11434"',
             "model",
