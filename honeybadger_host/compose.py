@@ -163,7 +163,8 @@ def _put_together(
     runtime = AgentRuntime(
         memory,
         models.open,
-        is_ours=lambda group, agent: _is_ours(senders, group, agent),
+        # in closed mode a sender's inbox may be another user's
+        is_ours=lambda group, agent: senders is None or senders.current.get((group, agent)) in (None, os.geteuid()),
         look_into=lambda folder: pipeline.look_into(folder),
         until_answered=lambda: answers.until_told(),
         stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
@@ -330,11 +331,6 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from honeybadger_host.search.embeddings import open_embedder  # with numpy
 
     return open_embedder()
-
-
-def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
-    """Return whether the host may write into a sender's inbox: in closed mode it may be another user's."""
-    return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
 
 
 def check_targets(home: Path, settings: Settings) -> None:

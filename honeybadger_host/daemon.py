@@ -73,15 +73,18 @@ def _run(home: Path, settings: Settings, passed: Callable[[str], None], member: 
         try:
             anyio.run(_serve, host, member)
         except BaseExceptionGroup as group:
-            raise _first(group) from group
+            error: BaseException = group.subgroup(HostError) or group  # the host's own error, else the first one
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from group
         try:
             host.memory.sessions.write_out_all()
             _take_in_saves(host)
             _settle_all(host)
             if host.ages.moments:
                 host.journal.keep_ages(host.ages.dump())
-        except WorldFailed as error:
-            log.error("journal.waiting", error=str(error), now_what="the next start looks at the files again")
+        except WorldFailed as failed:
+            log.error("journal.waiting", error=str(failed), now_what="the next start looks at the files again")
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
 
 
@@ -343,12 +346,3 @@ def notify(state: str) -> None:
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
         sock.connect(address)
         sock.send(state.encode())
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the host's own error of a group, else the first one."""
-    own = group.subgroup(HostError)
-    found: BaseException = own or group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

@@ -20,13 +20,14 @@ from honeybadger_host.cli.shared import (
     moment,
     tell,
 )
-from honeybadger_host.documents.history import UNKNOWN_WHY, Past, blame_of, read_past, version_at
+from honeybadger_host.documents.history import UNKNOWN_WHY, Blamed, Past, blame_of, read_past, version_at
 from honeybadger_host.errors import NotFound
 from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.journal.edits import edit_of, is_edit
 from honeybadger_host.journal.reader import (
     LogFilter,
+    SaidIn,
     read_changed,
     read_changed_files,
     read_log,
@@ -70,21 +71,22 @@ def blame(
     rows = {found.origin.seq: found.origin for _, found in blamed if not isinstance(found.origin, str)}
     turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
     is_entry = path.endswith(".json")
-    shown: list[dict[str, Any]] = []
-    for name, found in blamed:
-        origin = found.origin
-        one: dict[str, Any] = {"member": name} if is_entry else {"line": int(name)}
-        one["text"] = found.shown
-        if isinstance(origin, str):
-            one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
-        else:
-            request, said = None if is_edit(origin) else origin.request, turns.get(origin.seq)
-            one |= {"author": origin.sender, "at": moment(origin.at), "seq": origin.seq, "request": request}
-            one |= {"why": None, "session": said and said.session, "turn": said and said.turn}
-        shown.append(one)
+    shown = [_blamed(name, found, turns, is_entry=is_entry) for name, found in blamed]
     reasons = sorted({one["why"] for one in shown if one["why"] is not None})
     missing = [f"({why.replace('_', ' ')}): {UNKNOWN_WHY[why]}" for why in reasons]
     tell(shown, map(_blamed_line, shown), as_json=as_json, missing=missing)
+
+
+def _blamed(name: str, found: Blamed, turns: Mapping[int, SaidIn], *, is_entry: bool) -> dict[str, Any]:
+    """Return a line of a file, or a member of an entry, with its author."""
+    place: dict[str, Any] = {"member": name} if is_entry else {"line": int(name)}
+    where, origin = place | {"text": found.shown}, found.origin
+    if isinstance(origin, str):
+        return {**where, "author": None, "at": None, "seq": None, "request": None, "why": origin}
+    known = {"author": origin.sender, "at": moment(origin.at), "seq": origin.seq}
+    request, said = None if is_edit(origin) else origin.request, turns.get(origin.seq)
+    of_turn = {"session": said and said.session, "turn": said and said.turn}
+    return {**where, **known, "request": request, "why": None, **of_turn}
 
 
 def _blamed_line(one: Mapping[str, Any]) -> str:
