@@ -113,20 +113,18 @@ class DueDreams:
         return run is not None and run <= now
 
     def _is_due(self, group: str, now: datetime) -> bool:
-        dreamt = _newest([signature_of(f"{self.home}/{dreamt_file(group)}")])
-        if dreamt is not None and dreamt > now:  # by a clock that was ahead
-            dreamt = None
-        if not self._is_time(dreamt or self.ledger.known_since(), now):
+        marked = _newest([signature_of(f"{self.home}/{dreamt_file(group)}")])
+        dreamt = BEGINNING if marked > now else marked  # a mark in the future is by a clock that was ahead
+        if not self._is_time(self.ledger.known_since() if dreamt == BEGINNING else dreamt, now):
             return False
         feedback = signature_of(f"{self.home}/{feedback_file(group)}")
-        changed = _newest([feedback, *(signature for _, signature in sources(self.home, group, set()))])
-        return changed is not None and (dreamt is None or changed > dreamt)
+        return _newest([feedback, *(signature for _, signature in sources(self.home, group, set()))]) > dreamt
 
 
-def _newest(signatures: Iterable[Signature | None]) -> datetime | None:
-    """Return the time of the last change of some files, or None if none exists."""
-    times = [each.mtime_ns for each in signatures if each is not None]
-    return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
+def _newest(signatures: Iterable[Signature | None]) -> datetime:
+    """Return the time of the last change of some files, `BEGINNING` if none exists."""
+    times = (datetime.fromtimestamp(each.mtime_ns / 1e9, UTC) for each in signatures if each is not None)
+    return max(times, default=BEGINNING)
 
 
 class Dreamt(NamedTuple):
