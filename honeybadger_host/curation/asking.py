@@ -311,8 +311,12 @@ def read_directive(group_files: GroupFiles, name: DirectiveName) -> str:
     try:
         text = _own_text(group_files, name) or built_in(name)
     except FileProblem as problem:
-        now_what = "mend or remove it; until then the built-in prompt is used"
-        log.error("directive.refused", file=problem.file, why=problem.message, now_what=now_what)
+        log.error(
+            "directive.refused",
+            file=problem.file,
+            why=problem.message,
+            now_what="mend or remove it; until then the built-in prompt is used",
+        )
         text = built_in(name)
     return text if name == "memory-rules" else text.replace(RULES, read_directive(group_files, "memory-rules"))
 
