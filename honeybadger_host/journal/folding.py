@@ -28,7 +28,7 @@ from honeybadger_host.journal.edits import (
     text_after,
     text_before,
 )
-from honeybadger_host.journal.line_hunks import Hunk, lines_of, reversed_hunks
+from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, Row
 
 _FORGOTTEN: Final = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
@@ -148,8 +148,12 @@ def _with_lines(row: Row, notes: Sequence[tuple[int, bytes]], whole: bytes | Non
         if whole is None:
             removed.append(Hunk(0, lines_of(note), []))
         else:
-            begin = whole.rfind(b"\n", 0, at) + 1
-            lines, left = lines_of(whole[begin : at + len(note)]), lines_of(whole[begin:at])
-            removed.append(Hunk(whole.count(b"\n", 0, begin), lines, left))
+            begin, end = whole.rfind(b"\n", 0, at) + 1, at + len(note)
+            if begin < at:  # it began within a line, whose end is that of the line after the note
+                end = whole.find(b"\n", end) + 1 or len(whole)
+            left = lines_of(whole[begin:at] + whole[at + len(note) : end])
+            first = whole.count(b"\n", 0, begin)
+            hunks = hunks_between(lines_of(whole[begin:end]), left)
+            removed += (hunk._replace(at=first + hunk.at) for hunk in hunks)
     hunks = removed if row.kind == NOTE_REMOVED else reversed_hunks(removed)
     return row._replace(data=orjson.dumps({"hunks": packed_hunks(hunks)}))
