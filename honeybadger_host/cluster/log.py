@@ -364,21 +364,17 @@ class Committing:
         self._log = log
         self.settle = settle
         self._recorded: _Recorded | None = None
-        self._is_last = False
 
     def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        self._recorded, self._is_last = _Recorded(connection), False
+        self._recorded = _Recorded(connection)
         return cast(sqlite3.Connection, self._recorded)
 
-    def end_stream(self) -> None:
-        self._is_last = True
-
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         statements = [] if self._recorded is None else self._recorded.statements
         if not statements:
             connection.execute("COMMIT")
             return
-        position = self._log.append(dump_statements(statements), is_last=self._is_last)
+        position = self._log.append(dump_statements(statements), is_last=is_last)
         try:
             write_position(connection, position)
             connection.execute("COMMIT")

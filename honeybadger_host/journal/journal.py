@@ -379,9 +379,7 @@ class Journal:
         Args:
             is_buried: what other machines were told before is not to be kept, either; see `settle_elsewhere`.
         """
-        with self._transaction() as connection:
-            if is_buried and self._shared is not None:
-                self._shared.end_stream()
+        with transaction(self._writer, self.path, self._shared, is_last=is_buried) as connection:
             return change(connection)
 
     def settle_elsewhere(self) -> list[tuple[str, str]]:

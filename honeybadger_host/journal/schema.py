@@ -304,31 +304,33 @@ class SharedLog(Protocol):
     def record(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         """Return a connection for one transaction that records its writing statements."""
 
-    def end_stream(self) -> None:
-        """Let the servers drop the log up to the end of this transaction once nobody needs it."""
-
     def settle(self) -> list[tuple[str, str]]:
         """Wait a minute at most until that is gone everywhere; return each place where it is left, and its form."""
 
-    def commit(self, connection: sqlite3.Connection) -> None:
-        """Make the recorded statements durable on other machines, then here. Raises StorageFailed, sqlite3.Error."""
+    def commit(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
+        """Make the recorded statements durable on other machines, then here. Raises StorageFailed, sqlite3.Error.
+
+        Args:
+            is_last: the servers drop the log up to the end of this transaction once nobody needs it.
+        """
 
 
 @contextmanager
 def transaction(
-    connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None
+    connection: sqlite3.Connection, path: Path, shared: SharedLog | None = None, *, is_last: bool = False
 ) -> Iterator[sqlite3.Connection]:
     """Yield a connection in a write transaction: committed at the end, rolled back on any error, errors translated.
 
     Args:
         shared: takes it first; None: it is of this machine alone.
+        is_last: see `SharedLog.commit`.
     """
     with translating(path):
         connection.execute("BEGIN IMMEDIATE")
         with connection:
             yield connection if shared is None else shared.record(connection)
             if shared is not None:
-                shared.commit(connection)
+                shared.commit(connection, is_last=is_last)
 
 
 def connect(path: Path, *, is_shared: bool = False) -> sqlite3.Connection:

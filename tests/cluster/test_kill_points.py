@@ -72,7 +72,7 @@ SOME_TAKEOVERS: Final = (
     else [("between the epoch and the commit", "another"), ("in the middle of the files", "the same machine")]
 )
 COMMIT_FIRST: Final = """
-def commit(self, connection):
+def commit(self, connection, *, is_last):
     statements = self._recorded.statements
     connection.execute("COMMIT")
     if holds_it(self, connection):
