@@ -68,8 +68,7 @@ class Corpora:
             if corpus is None or held.generation != self._db.generation:
                 corpus = self._load(group, held)
                 _apply(held.changes, corpus)
-            if held.corpus is corpus:
-                self._use(group)
+            self._use(group)
             return ask(corpus)
 
     def tell(self, group: str, change: Callable[[Corpus], None]) -> None:
@@ -138,8 +137,7 @@ class Corpora:
             corpus.remove(blocks.gone())
             if self._vectors is not None:
                 self._vectors.load(numbers, corpus)
-            if generation == self._db.generation:  # else its database is gone
-                held.corpus, held.generation = corpus, generation
+            held.corpus, held.generation = corpus, generation
         finally:
             held.is_loading = False
         log.debug("index.loaded", group=group, documents=len(corpus), seconds=round(time.monotonic() - started, 3))
