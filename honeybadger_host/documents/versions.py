@@ -259,7 +259,8 @@ class Saved:
         last = sum(line in self._newest_lines for line in filter(bytes.strip, lines_of(self.text)))
         places = _places(self.text, lines, self._newest_lines)
         places -= {0, last}  # at both ends another person is likely to type as well
-        return not places.isdisjoint(_places(self._newest, came, self._lines))
+        replaced = _places(self._newest, came, self._lines)
+        return bool(replaced) and replaced <= places  # who replaces one of two lines keeps the other
 
     def _undoes(self, row: Row) -> bool:
         """Return whether an edit only deleted, and the text has all of that again."""

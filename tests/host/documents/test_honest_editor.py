@@ -179,14 +179,20 @@ def test_what_one_person_wrote_stays_when_another_saves(world: World) -> None:
     assert sorted(world.text.split()) == sorted((b"Mine.\nYours.\n" + earlier + note("c")).split())
 
 
+N = [note(f"n{number}") for number in range(5)]
+
+
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "other", "stays"),
     [
-        (note("n0") + b"One.\n" + note("n1"), note("n0") + b"Other.\n" + note("n1") + note("n2") + note("n3")),
-        (note("n0") + note("n1") + b"One line.\n" + note("n3"), note("n0").replace(b"- n0\n", b"") + note("n1")),
+        (N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1] + N[2] + N[3], N[3] + N[4]),
+        (N[0] + N[1] + b"One line.\n" + N[3], N[0].replace(b"- n0\n", b"") + N[1], N[3] + N[4]),
+        (b"Top.\n" + N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1], b"Top.\n"),
     ],
 )
-def test_unread_notes_stay_when_two_people_change_one_place(world: World, one: bytes, other: bytes) -> None:
+def test_unread_lines_stay_when_two_people_change_one_place(
+    world: World, one: bytes, other: bytes, stays: bytes
+) -> None:
     for number in range(5):
         world.add(f"n{number}")
         world.look(seconds=60)
@@ -194,7 +200,7 @@ def test_unread_notes_stay_when_two_people_change_one_place(world: World, one: b
     world.look()
     world.save(other)
     world.look()
-    assert note("n3") + note("n4") in world.text
+    assert stays in world.text
 
 
 def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
