@@ -45,28 +45,21 @@ class Outcome:
     changes: tuple[Change, ...] = field(default=())
 
 
-Prepared = TypeVar("Prepared")
 DEFAULT_ROWS: Final = 50  # rows of a reply to a request that gives no limit
 MAX_REPLY_BYTES: Final = 1 << 20  # bytes of turns or entries in one reply, about
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeHandler(Generic[Prepared]):
+class ChangeHandler:
     """Decides what a request changes.
 
     Args:
-        decide: (asked, prepared, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`. The time
-            has whole milliseconds, the precision of everything that is kept.
-        prepare: asked -> prepared; loads what `decide` needs, on a worker thread. Raises `wire.Refusal`, WorldFailed.
+        decide: (asked, now) -> outcome; runs on a worker thread, one request after another; may read, never writes.
+            Through the stores it sees all that was decided before. The time has whole milliseconds, the precision of
+            everything that is kept. Raises `wire.Refusal`, WorldFailed.
     """
 
-    decide: Callable[[Asked, Prepared, datetime], Outcome]
-    prepare: Callable[[Asked], Prepared]
-
-
-def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeHandler[None]:
-    """Return a handler that needs nothing but the request."""
-    return ChangeHandler(lambda asked, prepared, now: decide(asked, now), lambda asked: None)
+    decide: Callable[[Asked, datetime], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +162,7 @@ class TurnHandler:
             Raises `wire.Refusal`, WorldFailed.
     """
 
-    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler[Any]]]
+    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler]]
 
 
-Handler: TypeAlias = ChangeHandler[Any] | QueryHandler | WaitingHandler | TurnHandler
+Handler: TypeAlias = ChangeHandler | QueryHandler | WaitingHandler | TurnHandler

@@ -5,7 +5,7 @@ were read becomes stale; the others are applied nevertheless.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,7 @@ from honeybadger_host.curation.proposal import (
     OperationState,
     Proposal,
 )
-from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
+from honeybadger_host.curation.proposal_files import check_kept, decided
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.handler_kinds import Asked, Outcome
@@ -29,7 +29,6 @@ from honeybadger_host.memory.entries.entry import (
     dump_entry,
     entry_file,
     entry_id,
-    memory_folder,
     name_in,
     parse_entry,
     show_time,
@@ -77,44 +76,21 @@ class Applying:
     def chosen(self) -> Sequence[Operation]:
         return [each for each in self.proposal.operations if each.state == "waiting" and self.applies(each)]
 
-    def prepare(self, asked: Asked) -> Mapping[int, Sequence[str]]:
-        """Load the files of all operations; return operation -> possible files of its new entry. Raises WorldFailed."""
-        group, mark = self.proposal.group, _mark_file(self.proposal)
-        files = [proposal_file(group, self.proposal.id), f"groups/{group}/{SUMMARY}", f"groups/{group}/{MEMORY}"]
-        files += () if mark is None else (mark,)
-        free: dict[int, Sequence[str]] = {}
-        for operation in self.chosen:
-            category = operation.category
-            for source in operation.sources:
-                found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
-                files += (*found, *map(archived_file, found))
-                if operation.op == "refine" and category is not None:
-                    files.append(entry_file(group, category, source))
-            if operation.result is not None and category is not None:
-                category, text = self.entries.place(group, category), folded(operation.result)
-                ids = [entry_id(category, text, n) for n in range(1 + len(operation.sources))]  # sources may have some
-                free[operation.n] = [entry_file(group, category, each) for each in ids]
-                files += free[operation.n]
-        for file in files:
-            self.files.load(file)
-        return free
-
-    def decide(self, asked: Asked, free: Mapping[int, Sequence[str]], now: datetime) -> Outcome:
-        """Return all changes. Raises Refusal if the proposal was changed meanwhile."""
+    def decide(self, asked: Asked, now: datetime) -> Outcome:
+        """Return all changes. Raises WorldFailed; Refusal if the proposal was changed meanwhile."""
         check_kept(self.files, self.proposal, self.kept)
         with self.files.trial():
-            return _Decision(self, free, asked.sender, now).outcome()
+            return _Decision(self, asked.sender, now).outcome()
 
 
 class _Decision:
     """The decision about a proposal: each operation sees the changes of the ones before it."""
 
-    def __init__(self, applying: Applying, free: Mapping[int, Sequence[str]], decider: str, now: datetime) -> None:
+    def __init__(self, applying: Applying, decider: str, now: datetime) -> None:
         self._applying = applying
         self._proposal = applying.proposal
         self._group = applying.proposal.group
         self._view = applying.files.view
-        self._free = free
         self._decider = decider
         self._now = now
         self._memory = self._view(f"groups/{self._group}/{MEMORY}") or b""
@@ -225,8 +201,11 @@ class _Decision:
             at = None if self._writer(operation) else operation.evidence[0].at
             note = render_note(operation.result, operation.title or "Notes", self._author(operation), at or self._now)
             self._changes.append(Added.of("note", self._group, note.data))
-        elif operation.result is not None:
-            file = next((each for each in self._free[operation.n] if self._view(each) is None), None)
+        elif operation.result is not None and operation.category is not None:
+            category, text = self._applying.entries.place(self._group, operation.category), folded(operation.result)
+            ids = [entry_id(category, text, n) for n in range(1 + len(operation.sources))]  # sources may have some
+            places = (entry_file(self._group, category, each) for each in ids)
+            file = next((each for each in places if self._view(each) is None), None)
             if file is None:
                 return False
             entry = self._new_entry(operation, file, [entry for _, entry, _ in sources])
@@ -256,7 +235,7 @@ class _Decision:
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
         """Return file, entry and bytes of a source; None if it changed, is gone, or has copies."""
-        files = self._applying.files.named(memory_folder(self._group), f"{source}.json")
+        files = self._applying.entries.standing(self._applying.files, self._group, source)
         data = self._view(files[0]) if len(files) == 1 else None
         if data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
             return None

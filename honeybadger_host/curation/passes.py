@@ -73,7 +73,7 @@ class PassDependencies:
     home: Path
     asker: Asker
     files: GroupFiles
-    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
+    change: Callable[[Asked, str, ChangeHandler], Awaitable[bytes]]
     waiting_groups: Callable[[], Collection[str]]
     is_agent: Callable[[str], bool]
     turn_logs: TurnLogs
@@ -146,7 +146,7 @@ class PassDependencies:
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(applying.decide, applying.prepare)))
+        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(applying.decide)))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))

@@ -1,7 +1,7 @@
 """Request type -> handler: the table that the pipeline works with.
 
 May import everything below it in the order of docs/architecture.md, and the agent's turn. It does not know the spool.
-A query is a function (dependencies, request, time) -> answer; a change is two: one prepares, one decides.
+A query, or a change, is a function (dependencies, request, time) -> answer, or outcome; both read and never write.
 
 Reading order: `dependencies`; `notes`, `speakers`, `conversation`, `withdrawing`, `entries/`, `undo`, `rewind`;
 `context`; `search`; `sessions`, `working_memory`; `messages`; `turns/` and `delegation`; `tasks`
@@ -10,7 +10,6 @@ and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,11 +22,9 @@ from honeybadger_host.handler_kinds import (
     Asked,
     ChangeHandler,
     Handler,
-    Outcome,
     QueryHandler,
     TurnHandler,
     WaitingHandler,
-    without_preparation,
 )
 from honeybadger_host.handlers import (
     conversation,
@@ -49,12 +46,9 @@ from honeybadger_host.handlers.entries import changing_many, editing, listing, s
 from honeybadger_host.handlers.entries.similar import Similar
 from honeybadger_host.handlers.review import proposals
 from honeybadger_host.handlers.review.writes import reviewed
-from honeybadger_host.handlers.rewind import prepare_rewind, rewind
+from honeybadger_host.handlers.rewind import rewind
 from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
-
-_Decide = Callable[[Dependencies, Asked, Any, datetime], Outcome]
-_Prepare = Callable[[Dependencies, Asked], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,66 +108,51 @@ def _queries(deps: Dependencies) -> Mapping[str, Handler]:
     }
 
 
-def _change(deps: Dependencies, decide: _Decide, prepare: _Prepare) -> ChangeHandler[Any]:
-    return ChangeHandler(partial(decide, deps), partial(prepare, deps))
-
-
-def _of_session(deps: Dependencies, decide: _Decide, load: Callable[[str, str], object]) -> ChangeHandler[Any]:
-    """Return a handler that needs its session loaded, by group and name."""
-    return ChangeHandler(partial(decide, deps), lambda asked: load(asked.group, asked.session))
-
-
 def _writes(deps: Dependencies) -> Mapping[str, Handler]:
     """Return the handlers whose changes wait in groups that are reviewed, and the one that decides about them."""
-    saved = partial(saving.prepare_save_memory, similar=Similar(deps.index))
-    writes: dict[str, ChangeHandler[Any]] = {
-        "update_memory": without_preparation(partial(notes.update_memory, deps)),
-        "save_memory": _change(deps, saving.save_memory, saved),
-        "edit_memory": _change(deps, editing.edit_memory, editing.prepare_edit_memory),
-        "delete_memory": _change(deps, saving.delete_memory, saving.prepare_delete_memory),
+    ordinary = {
+        "update_memory": ChangeHandler(partial(notes.update_memory, deps)),
+        "save_memory": ChangeHandler(partial(saving.save_memory, deps, Similar(deps.index))),
+        "edit_memory": ChangeHandler(partial(editing.edit_memory, deps)),
+        "delete_memory": ChangeHandler(partial(saving.delete_memory, deps)),
     }
-    ordinary = dict(writes)
-    writes["change_many"] = ChangeHandler(
-        partial(changing_many.change_many, ordinary, deps.whole_files),
-        partial(changing_many.prepare_change_many, ordinary),
-    )
+    many = ChangeHandler(partial(changing_many.change_many, ordinary, deps.whole_files))
+    writes = {**ordinary, "change_many": many}
     waiting = frozenset(group for group, how in deps.settings.memory.writes.items() if how == "review")
     return {
-        **{name: reviewed(handler, deps.whole_files, deps.texts, waiting) for name, handler in writes.items()},
-        "decide_proposal": ChangeHandler(
-            proposals.decide_proposal, partial(proposals.prepare_decide_proposal, deps, writes)
-        ),
+        **{name: reviewed(deps, handler, waiting) for name, handler in writes.items()},
+        "decide_proposal": ChangeHandler(partial(proposals.decide_proposal, deps, writes)),
     }
 
 
 def _changes(deps: Dependencies) -> Mapping[str, Handler]:
     return {
-        "edit_note": _change(deps, notes.edit_note, notes.prepare_edit_note),
-        "archive_memory": _change(deps, superseding.archive_memory, superseding.prepare_archive_memory),
-        "undo": _change(deps, undo.undo, undo.prepare_undo),
-        "rewind": _change(deps, rewind, prepare_rewind),
-        "import_records": _change(deps, importing.import_records, importing.prepare_import_records),
-        "update_session": _of_session(deps, sessions.update_session, deps.sessions.load),
-        "delete_session": _of_session(deps, sessions.delete_session, deps.sessions.load),
-        "record_feedback": _of_session(deps, sessions.record_feedback, deps.turn_logs.load),
-        "send_message": _change(deps, messages.send_message, messages.prepare_send_message),
+        "edit_note": ChangeHandler(partial(notes.edit_note, deps)),
+        "archive_memory": ChangeHandler(partial(superseding.archive_memory, deps)),
+        "undo": ChangeHandler(partial(undo.undo, deps)),
+        "rewind": ChangeHandler(partial(rewind, deps)),
+        "import_records": ChangeHandler(partial(importing.import_records, deps)),
+        "update_session": ChangeHandler(partial(sessions.update_session, deps)),
+        "delete_session": ChangeHandler(partial(sessions.delete_session, deps)),
+        "record_feedback": ChangeHandler(partial(sessions.record_feedback, deps)),
+        "send_message": ChangeHandler(partial(messages.send_message, deps)),
     }
 
 
 def _turn_log(deps: Dependencies) -> Mapping[str, Handler]:
     table: Mapping[str, Handler] = {
-        "append_turn": _change(deps, conversation.append_turn, conversation.prepare_append_turn),
-        "append_turns": _change(deps, conversation.append_turns, conversation.prepare_append_turns),
+        "append_turn": ChangeHandler(partial(conversation.append_turn, deps)),
+        "append_turns": ChangeHandler(partial(conversation.append_turns, deps)),
         "get_turns": QueryHandler(partial(conversation.get_turns, deps)),
         "get_history": QueryHandler(partial(conversation.get_history, deps)),
-        "withdraw_turns": _change(deps, withdrawing.withdraw_turns, withdrawing.prepare_withdraw_turns),
+        "withdraw_turns": ChangeHandler(partial(withdrawing.withdraw_turns, deps)),
     }
     return table if deps.settings.conversation.enabled else _switched_off(table, conversation.OFF)
 
 
 def _working_memory(deps: Dependencies) -> Mapping[str, Handler]:
     table: Mapping[str, Handler] = {
-        "save_to_working_memory": _change(deps, working_memory.save, working_memory.prepare_save),
+        "save_to_working_memory": ChangeHandler(partial(working_memory.save, deps)),
         "get_from_working_memory": QueryHandler(partial(working_memory.get, deps)),
         "search_working_memory": QueryHandler(partial(working_memory.search, deps)),
         "list_working_memory": QueryHandler(partial(working_memory.list_entries, deps)),
@@ -195,10 +174,10 @@ def _jobs(deps: Dependencies, jobs: Jobs, runtime: AgentRuntime) -> Mapping[str,
 def _switched_off(table: Mapping[str, Handler], why: str) -> Mapping[str, Handler]:
     """Return a table with handlers of the same kinds that always refuse."""
 
-    def refuse(asked: Asked, now: datetime) -> Any:
+    def refuse(*asked: object) -> Any:
         raise Refusal("invalid", why, field="type")
 
     return {
-        name: without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+        name: ChangeHandler(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
         for name, handler in table.items()
     }

@@ -1,10 +1,10 @@
 """Conversation: `append_turn`, `append_turns`, `get_turns`, `get_history` (AM1, HB6, HB9)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import (
@@ -17,13 +17,11 @@ from honeybadger_agent.wire import (
     KeyedTurn,
     Refusal,
 )
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handler_kinds import MAX_REPLY_BYTES, Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import Texts, not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import check_names, speaker_of
 from honeybadger_host.journal.changes import TurnAdded
-from honeybadger_host.log import log
 from honeybadger_host.memory.markdown.budget import format_history
 from honeybadger_host.memory.session_document import Deletion
 from honeybadger_host.memory.turn_log import data_in, dump_turn
@@ -37,15 +35,6 @@ _DEFAULT_TURNS: Final = 100  # turns of a reply to a request that gives no limit
 _UNDATED: Final = datetime.min.replace(tzinfo=UTC)
 
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
-
-
-def load_to_append(deps: Dependencies, asked: Asked) -> None:
-    """Load a session before turns are added to it."""
-    deps.turn_logs.load(asked.group, asked.session)
-    try:
-        deps.sessions.load(asked.group, asked.session)
-    except WorldFailed as error:  # a turn is kept in the log and does not need the document
-        log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 
 
 def turn_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Turn:
@@ -69,14 +58,10 @@ def turn_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member
     return Turn(0, _UNDATED, payload.role, speaker, texts.asked.sender, content, tokens, tools)
 
 
-def prepare_append_turn(deps: Dependencies, asked: Asked[AppendTurn]) -> None:
-    check_names(deps, asked, {"payload.sender": (asked.payload.sender, asked.payload.role)})
-    load_to_append(deps, asked)
-
-
-def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, now: datetime) -> Outcome:
+def append_turn(deps: Dependencies, asked: Asked[AppendTurn], now: datetime) -> Outcome:
     """Append a turn; one that brings the session's document over a limit compacts it."""
     payload, texts = asked.payload, deps.texts(asked)
+    check_names(deps, asked, {"payload.sender": (payload.sender, payload.role)})
     turn = replace(
         turn_in(texts, payload, "payload"),
         number=deps.turn_logs.next_number(asked.group, asked.session),
@@ -89,24 +74,14 @@ def append_turn(deps: Dependencies, asked: Asked[AppendTurn], prepared: None, no
     return Outcome(result, (change, *deps.sessions.after_turns([change], now)))
 
 
-# The turns of the log with the keys of a request, by key; and those of the request, each with the changes of its texts.
-_Appending: TypeAlias = tuple[Mapping[str, Turn], Sequence[tuple[Turn, Mapping[str, int]]]]
-
-
-def prepare_append_turns(deps: Dependencies, asked: Asked[AppendTurns]) -> _Appending:
+def append_turns(deps: Dependencies, asked: Asked[AppendTurns], now: datetime) -> Outcome:
+    """Append all turns with new keys in one commit, or none."""
     turns, texts = asked.payload.turns, deps.texts(asked)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     check_names(deps, asked, names)
-    said = [_keyed(texts.of_record(), turn, place) for place, turn in enumerate(turns)]
-    load_to_append(deps, asked)
-    return deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns}), said
-
-
-def append_turns(deps: Dependencies, asked: Asked[AppendTurns], prepared: _Appending, now: datetime) -> Outcome:
-    """Append all turns with new keys in one commit, or none."""
-    in_log, screened = prepared
-    known = dict(in_log)
-    for turn in deps.turn_logs.decided(asked.group, asked.session):
+    screened = [_keyed(texts.of_record(), turn, place) for place, turn in enumerate(turns)]
+    known = deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns})
+    for turn in deps.turn_logs.view(asked.group, asked.session).ahead:
         if turn.key is not None:
             known[turn.key] = turn
     number = deps.turn_logs.next_number(asked.group, asked.session)
@@ -114,7 +89,7 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], prepared: _Appen
     numbers: list[int] = []
     changes: list[TurnAdded] = []
     changed: Counter[str] = Counter()
-    for place, (keyed, (said, neutralised)) in enumerate(zip(asked.payload.turns, screened, strict=True)):
+    for place, (keyed, (said, neutralised)) in enumerate(zip(turns, screened, strict=True)):
         there = known.get(keyed.key)
         if there is not None:
             _check_same(there, said, place)

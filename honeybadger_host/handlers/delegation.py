@@ -18,7 +18,6 @@ from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, DelegationResult, Refusal
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnUnderWay
-from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, ChatTurn, chosen
@@ -36,7 +35,7 @@ Slots: TypeAlias = Sequence[anyio.CapacityLimiter]  # of delegated turns, by dep
 
 async def delegate_to_agent(
     runtime: AgentRuntime, slots: Slots, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
-) -> ChangeHandler[None]:
+) -> ChangeHandler:
     turn, seconds = await _begun(runtime, asked, under_way)
     state = ""
     try:
@@ -48,7 +47,7 @@ async def delegate_to_agent(
     if in_time.cancelled_caught:
         state, turn.outcome = "timed_out", turn.cut(f"the limit of {seconds:.0f} seconds is reached")
 
-    def decide(_: Asked, prepared: None, now: datetime) -> Outcome:
+    def decide(_: Asked, now: datetime) -> Outcome:
         outcome = turn.outcome
         result = DelegationResult(
             state=state or ("done" if outcome.stopped_by is None else "stopped"),  # type: ignore[arg-type]
@@ -60,7 +59,7 @@ async def delegate_to_agent(
         )
         return Outcome(result.model_dump(exclude_none=True), turn.appended(now)[1])
 
-    return ChangeHandler(decide, lambda _: load_to_append(runtime.memory, turn.asked))
+    return ChangeHandler(decide)
 
 
 def list_available_agents(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
 
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_host.handler_kinds import Asked, Outcome
@@ -16,7 +15,7 @@ from honeybadger_host.handlers.redaction import Texts, with_neutralised
 from honeybadger_host.handlers.speakers import taken_names
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
-from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, memory_folder, place_of
+from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, place_of
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.text.neutralise import one_line
@@ -45,36 +44,18 @@ class _Taken:
             raise Refusal("invalid", "it says what was forgotten in this group")
 
 
-_Prepared: TypeAlias = tuple[Sequence[str], Tombstones, Mapping[str, str]]
-
-
-def prepare_import_records(deps: Dependencies, asked: Asked[ImportRecords]) -> _Prepared:
-    """Return the file of each entry, what was forgotten, and whose the names of turns are."""
+def import_records(deps: Dependencies, asked: Asked[ImportRecords], now: datetime) -> Outcome:
+    """Import records. Forgotten texts do not come back."""
     payload = asked.payload
     if payload.turns and not deps.settings.conversation.enabled:
         raise Refusal("invalid", OFF, field="payload.turns")
-    if payload.turns:
-        deps.turn_logs.load(asked.group, asked.session)
-        deps.whole_files.load(watermark_file(asked.group, asked.session))
-    targets: list[str] = []
-    for entry in payload.entries or ():
-        target = entry_file(asked.group, deps.entry_files.place(asked.group, entry.category), entry.id)
-        for file in (target, *deps.entry_files.find(asked.group, entry.id)):
-            deps.whole_files.load(file)
-        targets.append(target)
     said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
     names = taken_names(deps, asked.group, "", said)
-    return targets, read_tombstones(deps.journal.path, asked.group), names
-
-
-def import_records(deps: Dependencies, asked: Asked[ImportRecords], prepared: _Prepared, now: datetime) -> Outcome:
-    """Import records. Forgotten texts do not come back."""
-    targets, forgotten, names = prepared
-    payload, texts, taken = asked.payload, deps.texts(asked), _Taken(forgotten, names)
+    texts, taken = deps.texts(asked), _Taken(read_tombstones(deps.journal.path, asked.group), names)
     if payload.turns:
         _take_turns(deps, texts, payload.turns, taken, now)
-    for entry, target in zip(payload.entries or (), targets, strict=True):
-        _take_entry(deps, texts.of_record(), entry, target, taken, now)
+    for entry in payload.entries or ():
+        _take_entry(deps, texts.of_record(), entry, taken, now)
     known = len(payload.turns or ()) + len(payload.entries or ()) - taken.added - len(taken.refused)
     result = {"added": taken.added, "known": known, "refused": taken.refused}
     return Outcome(with_neutralised(result, taken.neutralised), tuple(taken.changes))
@@ -123,10 +104,9 @@ def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: date
     return [FileWritten(asked.group, "watermark", file, made, held)]
 
 
-def _take_entry(
-    deps: Dependencies, texts: Texts, said: ImportedEntry, target: str, taken: _Taken, now: datetime
-) -> None:
+def _take_entry(deps: Dependencies, texts: Texts, said: ImportedEntry, taken: _Taken, now: datetime) -> None:
     group = texts.asked.group
+    target = entry_file(group, deps.entry_files.place(group, said.category), said.id)
     try:
         taken.check(said.content)
         entry = _entry(texts, said, target, now)
@@ -143,7 +123,7 @@ def _take_entry(
 
 def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
     """Return whether an entry exists already. Raises Refusal if it exists with different content."""
-    for file in deps.whole_files.named(memory_folder(group), f"{entry.id}.json"):
+    for file in deps.entry_files.standing(deps.whole_files, group, entry.id):
         with suppress(ValueError):  # it is not an entry, and keeps its place
             if deps.entry_files.parse(file, deps.whole_files.view(file) or b"").content == entry.content:
                 return True

@@ -22,17 +22,14 @@ from honeybadger_host.work.messages import Message, dump_message, members_of, re
 READ_AT_ONCE: Final = 2
 
 
-def prepare_send_message(deps: Dependencies, asked: Asked[SendMessage]) -> None:
-    """Raise Refusal if a message is for somebody whom the group does not have."""
+def send_message(deps: Dependencies, asked: Asked[SendMessage], now: datetime) -> Outcome:
+    """Send a message, unless it is for somebody whom the group does not have."""
     senders = senders_of(deps.home, asked.group)
     people = {name for name in senders if name != OPERATOR and not is_system_sender(name)} | deps.agents.current.keys()
     for name in asked.payload.to or ():
         if name not in people:
             there_are = f"there are: {listed(sorted(people))}; leave it out for all"
             raise Refusal("not_found", f"payload.to: this group has no {name}; {there_are}", field="payload.to")
-
-
-def send_message(deps: Dependencies, asked: Asked[SendMessage], prepared: None, now: datetime) -> Outcome:
     texts = deps.texts(asked)
     message = Message(
         seq=deps.journal.next_seq,

@@ -47,17 +47,12 @@ def _rendered(texts: Texts, content: str, section: str, now: datetime) -> Render
     return note
 
 
-def prepare_edit_note(deps: Dependencies, asked: Asked[EditNote]) -> tuple[bytes, NotePlace]:
+def edit_note(deps: Dependencies, asked: Asked[EditNote], now: datetime) -> Outcome:
+    """Change a note in its place, unless it has changed since it was read."""
     if asked.payload.content is None and asked.payload.pinned is None:
         raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-    return signed_note(asked, asked.payload.id, deps.whole_files)
-
-
-def edit_note(deps: Dependencies, asked: Asked[EditNote], found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
-    """Change a note in its place, unless it has changed since it was read."""
-    payload, (held, place) = asked.payload, found
-    if deps.whole_files.view(memory_of(asked)) != held:
-        raise note_is_gone(payload.id)
+    payload = asked.payload
+    held, place = signed_note(asked, payload.id, deps.whole_files)
     data = stands = held[slice(*place.span)].strip(b"\r\n")
     result: dict[str, Any] = {"file": MEMORY}
     if payload.content is not None:
@@ -77,11 +72,11 @@ def edit_note(deps: Dependencies, asked: Asked[EditNote], found: tuple[bytes, No
 
 def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NotePlace]:
     """Return the bytes of MEMORY.md and a signed note in it. Raises Refusal."""
-    file = memory_of(asked)
-    held = files.load(file) or b""
+    held = files.view(memory_of(asked)) or b""
     note = notes_of(asked.group, held).get(id_)
     if note is None:
-        raise note_is_gone(id_)
+        why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
+        raise Refusal("conflict", why, field="payload.id")
     if note.author == NOBODY:
         raise Refusal("invalid", f"nobody signed {id_}: edit {MEMORY}", field="payload.id")
     return held, note
@@ -90,12 +85,6 @@ def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NoteP
 def memory_of(asked: Asked) -> str:
     """Return the path of the group's MEMORY.md, relative to the home folder."""
     return f"groups/{asked.group}/{MEMORY}"
-
-
-def note_is_gone(id_: str) -> Refusal:
-    """Return the refusal of a request about a note that is no longer in MEMORY.md or was changed."""
-    why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
-    return Refusal("conflict", why, field="payload.id")
 
 
 def read_group_files(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:

@@ -5,10 +5,9 @@ files, the request is refused.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, Rewind
 from honeybadger_agent.wording import listed
@@ -17,7 +16,7 @@ from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.undo import change_to
-from honeybadger_host.journal.changes import WholeFiles, WholeKind
+from honeybadger_host.journal.changes import Change, WholeFiles, WholeKind
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.reader import read_changed_files, read_first, read_last
 from honeybadger_host.journal.schema import LAST_SEQ
@@ -26,44 +25,25 @@ from honeybadger_host.memory.peoples_files import group_of, without_forgotten
 from honeybadger_host.memory.turn_log_store import watermark_file
 from honeybadger_host.text.time_stamps import time_stamp
 
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """A file that goes back.
-
-    Args:
-        held, wanted: its content now and after the rewind; None: there is no file.
-    """
-
-    file: str
-    kind: WholeKind
-    held: bytes | None
-    wanted: bytes | None
+# The change that brings a file back, and its row in the reply.
+_Back: TypeAlias = tuple[Change, dict[str, Any]]
 
 
-def prepare_rewind(deps: Dependencies, asked: Asked[Rewind]) -> tuple[int, list[Back]]:
-    """Return the number of the last change that stays, and the files that go back. Raises Refusal, WorldFailed."""
+def rewind(deps: Dependencies, asked: Asked[Rewind], now: datetime) -> Outcome:
+    """Bring the files of a group back. Raises Refusal, WorldFailed."""
     to, journal = asked.payload.to, deps.journal.path
     try:
-        seq = moment_of(to, journal, deps.ledger, asked.group, datetime.now(UTC)).seq
+        seq = moment_of(to, journal, deps.ledger, asked.group, now).seq
         _check_began(journal, asked.group, seq, to)
-        return seq, _found(journal, deps.whole_files, asked.group, seq)
+        backs = _found(journal, deps.whole_files, asked.group, seq)
     except NotFound as error:
         raise Refusal("not_found", f"payload.to: {error}", field="payload.to") from None
     except ValueError as error:
         raise Refusal("invalid", f"payload.to: {error}", field="payload.to") from None
     except JournalError as error:
         raise WorldFailed(str(error)) from error
-
-
-def rewind(deps: Dependencies, asked: Asked[Rewind], prepared: tuple[int, list[Back]], now: datetime) -> Outcome:
-    seq, backs = prepared
-    if late := [back.file for back in backs if deps.whole_files.view(back.file) != back.held]:
-        raise _refused([f"{file} was changed just now: ask again" for file in late])
-    done = [change_to(asked.group, back.file, back.held, back.wanted, back.kind) for back in backs]
-    told = [_told(back, did) for back, (_, did) in zip(backs, done, strict=True)]
-    changes = () if asked.payload.dry_run else tuple(change for change, _ in done)
-    return Outcome({"to": min(seq, MAX_NUMBER), "files": told}, changes)
+    result = {"to": min(seq, MAX_NUMBER), "files": [row for _, row in backs]}
+    return Outcome(result, () if asked.payload.dry_run else tuple(change for change, _ in backs))
 
 
 def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
@@ -75,19 +55,19 @@ def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
         raise Refusal("invalid", f"payload.to: {why}", field="payload.to")
 
 
-def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]:
-    """Return the files that changed since a moment. Raises Refusal if one of them cannot be brought back."""
+def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[_Back]:
+    """Return what brings back the files that changed since a moment. Raises Refusal if one cannot be brought back."""
     changed = read_changed_files(journal, group, seq, LAST_SEQ)
     marks = watermark_file(group, "").rpartition("/")[0]
-    backs: list[Back] = []
+    backs: list[_Back] = []
     problems: list[str] = []
     for file in changed:
         if file.startswith(f"{marks}/"):  # else turns that are no longer summarised would not be replayed
-            backs.append(Back(file, "watermark", files.load(file), read_last(journal, file, seq)))
+            backs += _back(group, file, files.view(file), read_last(journal, file, seq), "watermark")
             continue
         if group_of(file) != group:
             continue
-        held, past = files.load(file), read_past(journal, file)
+        held, past = files.view(file), read_past(journal, file)
         wanted, now = version_at(past, seq), version_at(past, LAST_SEQ)
         if not wanted.is_known:
             problems.append(f"how {file} was then is not known")
@@ -95,18 +75,25 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
             what = f"what {file} holds now is not in the journal"
             problems.append(f"{what}: it would be lost; an edit is noticed in seconds")
         else:
-            kind: WholeKind = "entry" if file.endswith(".json") else "text"
             text = without_forgotten(group, file, wanted.text) if wanted.is_there else None
-            backs.append(Back(file, kind, held, text))
+            backs += _back(group, file, held, text, "entry" if file.endswith(".json") else "text")
     if problems:
         raise _refused(problems)
-    return [back for back in backs if (back.held or None) != (back.wanted or None)]
+    return backs
 
 
-def _told(back: Back, did: str) -> dict[str, Any]:
-    hunks = hunks_between(lines_of(back.held or b""), lines_of(back.wanted or b""))
+def _back(group: str, file: str, held: bytes | None, wanted: bytes | None, kind: WholeKind) -> list[_Back]:
+    """Return what brings one file back, unless it is as it was.
+
+    Args:
+        held, wanted: its content now and after the rewind; None: there is no file.
+    """
+    if (held or None) == (wanted or None):
+        return []
+    change, did = change_to(group, file, held, wanted, kind)
+    hunks = hunks_between(lines_of(held or b""), lines_of(wanted or b""))
     added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
-    return {"file": back.file, "did": did, "added": added, "removed": removed}
+    return [(change, {"file": file, "did": did, "added": added, "removed": removed})]
 
 
 def _refused(problems: Sequence[str]) -> Refusal:

@@ -61,10 +61,10 @@ def load_session(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str
     }
 
 
-def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: None, now: datetime) -> Outcome:
-    payload, documents = asked.payload, deps.sessions
-    if not payload.model_fields_set - {"expected_version"}:
+def update_session(deps: Dependencies, asked: Asked[UpdateSession], now: datetime) -> Outcome:
+    if not asked.payload.model_fields_set - {"expected_version"}:
         raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
+    payload, documents = asked.payload, deps.sessions
     texts = deps.texts(asked)
     document = documents.view(asked.group, asked.session).document
     check_version("the document", payload.expected_version, version_of(document))
@@ -82,7 +82,7 @@ def update_session(deps: Dependencies, asked: Asked[UpdateSession], prepared: No
     return Outcome(with_neutralised(result, texts.changed), (documents.write(asked.group, asked.session, updated),))
 
 
-def delete_session(deps: Dependencies, asked: Asked[DeleteSession], prepared: None, now: datetime) -> Outcome:
+def delete_session(deps: Dependencies, asked: Asked[DeleteSession], now: datetime) -> Outcome:
     """Delete a document: earlier turns stay in the log but do not come back."""
     document = deps.sessions.view(asked.group, asked.session).document
     check_version("the document", asked.payload.expected_version, version_of(document))
@@ -229,7 +229,7 @@ def _environment(known: Environment, update: EnvironmentUpdate, texts: Texts, no
     return known.model_copy(update=changed)
 
 
-def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], prepared: None, now: datetime) -> Outcome:
+def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], now: datetime) -> Outcome:
     payload = asked.payload
     texts = deps.texts(asked)
     content = texts.text("payload.content", payload.content or "")

@@ -10,7 +10,6 @@ from typing import Final
 import anyio.to_thread
 
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnHandler, TurnUnderWay
-from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, begun
 from honeybadger_host.journal.changes import Added, Change, FileRemoved, read_whole
 from honeybadger_host.work.messages import Message, dump_message
@@ -25,18 +24,14 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
     """Return the handler of a run."""
     memory, file = runtime.memory, task_file(run.group, run.id)
 
-    def prepare(asked: Asked) -> None:
-        load_to_append(memory, asked)
-        memory.whole_files.load(file)
-
-    async def begin(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
+    async def begin(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler:
         if await anyio.to_thread.run_sync(read_whole, memory.home / file) != run.data:
             raise TaskChanged("conflict", "the task was changed before it began")
         turn = begun(runtime, asked, under_way, MOST_TURNS)
         await turn.run()
 
-        def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-            outcome = turn.decide(asked, prepared, now)
+        def decide(asked: Asked, now: datetime) -> Outcome:
+            outcome = turn.decide(asked, now)
             is_quiet = not _is_told(run.task, outcome.result["content"])
             tokens = [outcome.result.get(f"{way}_tokens") or 0 for way in ("input", "output", "delegated")]
             ended = run.ended(
@@ -64,7 +59,7 @@ def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:
                 changes.append(FileRemoved(run.group, "task", file, run.data))
             return Outcome(outcome.result, (*changes, ended))
 
-        return ChangeHandler(decide, prepare)
+        return ChangeHandler(decide)
 
     return TurnHandler(begin)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 
-from honeybadger_agent.wire import ListTasks, Refusal, ScheduleTask
+from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, Refusal, ResumeTask, RunTask, ScheduleTask
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_agent.wording import listed
@@ -25,7 +25,7 @@ from honeybadger_host.files.home import AGENTS_FOLDER
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Handler, Outcome, QueryHandler
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import with_neutralised
-from honeybadger_host.journal.changes import FileRemoved, FileWritten, read_whole
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, read_whole
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.task_files import (
@@ -85,31 +85,17 @@ class TaskDependencies:
 
 def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
     """Return the handlers of all types of this module."""
-    changes: Mapping[str, Callable[[TaskDependencies, _Found], _Done]] = {
-        "pause_task": _paused,
-        "resume_task": _resumed,
-        "cancel_task": _cancelled,
-        "run_task": _asked_for,
-    }
+    change = ChangeHandler(partial(change_task, deps))
     return {
-        "schedule_task": ChangeHandler(partial(schedule_task, deps), partial(_prepare_schedule_task, deps)),
+        "schedule_task": ChangeHandler(partial(schedule_task, deps)),
         "list_tasks": QueryHandler(partial(list_tasks, deps)),
-        **{
-            name: ChangeHandler(partial(_changed, deps, change), partial(_prepare_change, deps))
-            for name, change in changes.items()
-        },
+        **dict.fromkeys(("pause_task", "resume_task", "cancel_task", "run_task"), change),
     }
 
 
-def _prepare_schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask]) -> list[str]:
-    """Return the ids of the group's tasks, with the files that a new task may go to loaded."""
-    for id_ in _new_ids(asked):
-        deps.memory.whole_files.load(task_file(asked.group, id_))
-    return tasks_of(deps.memory.home, asked.group)
-
-
-def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], known: list[str], now: datetime) -> Outcome:
+def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], now: datetime) -> Outcome:
     payload, files, texts = asked.payload, deps.memory.whole_files, deps.memory.texts(asked)
+    known = tasks_of(deps.memory.home, asked.group)
     there = {*(task_file(asked.group, each) for each in known), *files.below(tasks_folder(asked.group))}
     if len(there) >= MOST_TASKS:
         why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
@@ -157,111 +143,65 @@ def _agent(agents: Agents, asked: Asked[ScheduleTask]) -> str:
     return agent
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The task that a request is about.
-
-    Args:
-        task: the content of its file, or its fault.
-    """
-
-    asked: Asked
-    id: str
-    file: str
-    data: bytes
-    task: TaskFile | str
-    state: TaskState
-    now: datetime
-
-    def mended(self) -> TaskFile:
-        """Return the task in the file. Raises Refusal."""
-        if isinstance(self.task, str):
-            raise Refusal("conflict", f"{self.file} is wrong: {self.task}; mend or cancel it", field="payload.task")
-        return self.task
-
-    def rewritten(self, **members: Any) -> FileWritten:
-        """Return the file with other members, all else as a person wrote it."""
-        value = {**read_json(self.data), **members}
-        value = {name: item for name, item in value.items() if item is not False}
-        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        return FileWritten(self.asked.group, "task", self.file, data, self.data)
-
-
-# The task after a change, its state, and the change of its file.
-_Done = tuple[TaskFile | str, TaskState, tuple[FileWritten | FileRemoved, ...]]
-
-
-def _prepare_change(deps: TaskDependencies, asked: Asked) -> None:
-    deps.memory.whole_files.load(task_file(asked.group, asked.payload.task))
-
-
-def _changed(
-    deps: TaskDependencies,
-    change: Callable[[TaskDependencies, _Found], _Done],
-    asked: Asked,
-    prepared: None,
-    now: datetime,
+def change_task(
+    deps: TaskDependencies, asked: Asked[PauseTask | ResumeTask | CancelTask | RunTask], now: datetime
 ) -> Outcome:
-    """Do something with one task of the group."""
-    found = _found(deps, asked, now)
-    task, state, files = change(deps, found)
-    row = task_row(deps, asked.group, found.id, task, state, now)
-    if state is found.state and not files:
-        return Outcome(row)
-    return Outcome(row, (*files, recorded(asked.group, state)))
-
-
-def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
-    """Return the task that is asked for. Raises Refusal if the group has none of that id."""
-    id_: str = asked.payload.task
-    file = task_file(asked.group, id_)
-    data = deps.memory.whole_files.view(file)
+    """Pause, resume, cancel or run one task of the group. Raises Refusal if the group has none of that id."""
+    payload, by, files = asked.payload, asked.sender, deps.memory.whole_files
+    file = task_file(asked.group, payload.task)
+    data = files.view(file)
     if data is None:
-        raise _not_found(deps, asked.group, id_)
-    state = deps.states.view(asked.group, id_) or TaskState(id_, now, until=now)
+        raise _not_found(deps, asked.group, payload.task)
+    before = state = deps.states.view(asked.group, payload.task) or TaskState(payload.task, now, until=now)
+    task, changes = _task_in(deps, data, now), list[Change]()
+    if isinstance(payload, CancelTask):
+        state = before.after("cancelled", now, why=f"by {by}", asked=None)
+        changes.append(FileRemoved(asked.group, "task", file, data))
+    elif isinstance(task, str):
+        raise Refusal("conflict", f"{file} is wrong: {task}; mend or cancel it", field="payload.task")
+    elif isinstance(payload, RunTask):
+        if (why := deps.why_idle(task)) is not None:
+            raise Refusal("conflict", why, field="payload.task")
+        if before.asked is None:
+            state = before.after("asked", now, asked=now, why=f"asked for by {by}")
+    elif isinstance(payload, PauseTask) != bool(task.paused):
+        paused = _why_paused(payload, by)
+        state = before.after("paused", now, why=paused) if paused else before.after("resumed", now, until=now)
+        changes.append(FileWritten(asked.group, "task", file, _rewritten(data, paused), data))
+        task = task.model_copy(update={"paused": paused})
+    if state is not before:
+        changes.append(recorded(asked.group, state))
+    return Outcome(task_row(deps, asked.group, payload.task, task, state, now), tuple(changes))
+
+
+def _task_in(deps: TaskDependencies, data: bytes, now: datetime) -> TaskFile | str:
+    """Return the task in a file, or its fault."""
     try:
         task = parse_task(data)
         deps.schedule(task, now)
     except ValueError as error:
-        return _Found(asked, id_, file, data, str(error), state, now)
-    return _Found(asked, id_, file, data, task, state, now)
+        return str(error)
+    return task
+
+
+def _why_paused(payload: PauseTask | ResumeTask, by: str) -> str | Literal[False]:
+    """Return why a task is paused after a request, or False if it is not."""
+    if isinstance(payload, ResumeTask):
+        return False
+    return f"by {by}" + (f": {payload.why}" if payload.why is not None else "")
+
+
+def _rewritten(data: bytes, paused: str | Literal[False]) -> bytes:
+    """Return a task's file that is paused or not, all else as a person wrote it."""
+    value = {**read_json(data), "paused": paused}
+    value = {name: item for name, item in value.items() if item is not False}
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
     known = listed(tasks_of(deps.memory.home, group))
     there = f"there are: {known}" if known else "it has none"
     return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
-
-
-def _paused(deps: TaskDependencies, found: _Found) -> _Done:
-    task, said = found.mended(), found.asked.payload.why
-    if task.paused:
-        return task, found.state, ()
-    why = f"by {found.asked.sender}" + (f": {said}" if said is not None else "")
-    task = task.model_copy(update={"paused": why})
-    return task, found.state.after("paused", found.now, why=why), (found.rewritten(paused=why),)
-
-
-def _resumed(deps: TaskDependencies, found: _Found) -> _Done:
-    task = found.mended()
-    if not task.paused:
-        return task, found.state, ()
-    task = task.model_copy(update={"paused": False})
-    return task, found.state.after("resumed", found.now, until=found.now), (found.rewritten(paused=False),)
-
-
-def _cancelled(deps: TaskDependencies, found: _Found) -> _Done:
-    removed = FileRemoved(found.asked.group, "task", found.file, found.data)
-    return found.task, found.state.after("cancelled", found.now, why=f"by {found.asked.sender}", asked=None), (removed,)
-
-
-def _asked_for(deps: TaskDependencies, found: _Found) -> _Done:
-    task = found.mended()
-    if (why := deps.why_idle(task)) is not None:
-        raise Refusal("conflict", why, field="payload.task")
-    if found.state.asked is not None:
-        return task, found.state, ()
-    return task, found.state.after("asked", found.now, asked=found.now, why=f"asked for by {found.asked.sender}"), ()
 
 
 def list_tasks(deps: TaskDependencies, asked: Asked[ListTasks], now: datetime) -> Mapping[str, Any]:

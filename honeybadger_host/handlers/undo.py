@@ -3,11 +3,10 @@
 The reversal of an edit is merged into the present content of its file. Notes move to the archive, or return from there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -16,7 +15,6 @@ from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_agent.wording import listed
 from honeybadger_host.curation.proposal import Operation, parse_proposal
 from honeybadger_host.documents.history import (
-    Removal,
     around,
     notes_in,
     read_past,
@@ -29,7 +27,7 @@ from honeybadger_host.documents.merge import Overlapping, merge_json, merge_line
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.withdrawing import undoing_of_mark
+from honeybadger_host.handlers.withdrawing import undone_mark
 from honeybadger_host.journal.changes import (
     ABSENT,
     EDIT_UNDONE,
@@ -88,33 +86,25 @@ class Undone:
 
 # A change, and the word for it in the reply.
 _Did: TypeAlias = tuple[Change, str]
-_Undoing: TypeAlias = Callable[[datetime], Sequence[_Did]]
 
 
-def prepare_undo(deps: Dependencies, asked: Asked[Undo]) -> _Undoing:
-    """Return what decides the changes that undo one, with all that it needs. Raises Refusal, WorldFailed."""
-    journal, files = deps.journal.path, deps.whole_files
-    row = _row_of(asked, journal)
-    if row.kind in MARKED:
-        return undoing_of_mark(deps, asked, row)
-    if row.kind in NOTES:
-        files.load(row.file)
-        files.load(archive_of(row))
-        removal = removal_of(journal, row) if row.kind == NOTE_REMOVED else None
-        return partial(_undone_notes, deps, asked, row, removal)
-    rows = undone_with(journal, row)
-    for each in rows:
-        files.load(each.file)
-    found = [undone_change(journal, each) for each in rows]
-    return lambda now: [put_back(one, files.view(one.row.file)) for one in found]
-
-
-def undo(deps: Dependencies, asked: Asked[Undo], undoing: _Undoing, now: datetime) -> Outcome:
+def undo(deps: Dependencies, asked: Asked[Undo], now: datetime) -> Outcome:
     """Make one more change, by the operator, that has the opposite effect."""
-    undone = undoing(now)
+    undone = _undone(deps, asked, now)
     change, did = next((one for one in undone if one[1] == "restored"), undone[0])
     file = change.file.removeprefix(f"groups/{asked.group}/")
     return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
+
+
+def _undone(deps: Dependencies, asked: Asked[Undo], now: datetime) -> Sequence[_Did]:
+    """Return the changes that undo one. Raises Refusal, WorldFailed."""
+    journal, files = deps.journal.path, deps.whole_files
+    row = _row_of(asked, journal)
+    if row.kind in MARKED:
+        return undone_mark(deps, asked, row, now)
+    if row.kind in NOTES:
+        return _undone_notes(deps, asked, row, now)
+    return [put_back(undone_change(journal, each), files.view(each.file)) for each in undone_with(journal, row)]
 
 
 # --------------------------------------------------------------------------------------------------------------- files
@@ -227,12 +217,10 @@ def _conflict(why: str, file: str = "") -> Refusal:
 # --------------------------------------------------------------------------------------------------------------- notes
 
 
-def _undone_notes(
-    deps: Dependencies, asked: Asked[Undo], row: Row, removal: Removal | None, now: datetime
-) -> list[_Did]:
+def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetime) -> list[_Did]:
     """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
     held = deps.whole_files.view(row.file)
-    if removal is None:
+    if row.kind != NOTE_REMOVED:
         why = f"change {row.seq} was undone"
         changes = archive_standing(asked.group, held, _notes_of(row), why, asked.sender, now)
         if not changes:
@@ -241,6 +229,7 @@ def _undone_notes(
                 f"{MEMORY} no longer has the notes of change {row.seq}: undo the change that took them, see {log}"
             )
         return [(change, "removed") for change in changes]
+    removal = removal_of(deps.journal.path, row)
     gone = [note for note in removal.notes if standing_span(held or b"", note) is None]
     if not gone:
         raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")

@@ -1,8 +1,7 @@
 """`withdraw_turns`: the last turns of a conversation are taken back, and `undo` restores them; the log keeps all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
 
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, Outcome
@@ -13,40 +12,30 @@ from honeybadger_host.memory.session_document import with_restored, without_turn
 from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, is_withdrawn, parse_mark, ranges_of
 from honeybadger_host.text.turn import Turn
 
-# The turns that are not withdrawn yet, from the first one to withdraw; and the number of the last consolidated turn.
-_Found: TypeAlias = tuple[Sequence[Turn], int]
 
-
-def prepare_withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns]) -> _Found:
-    """Return the turns to withdraw, with their session loaded."""
-    mark = deps.watermarks.read(asked.group, asked.session)
-    logged = _logged(deps, asked.group, asked.session, asked.payload.from_turn, MAX_NUMBER)
-    return [each.turn for each in logged if not each.is_withdrawn], 0 if mark is None else mark.turn
-
-
-def _logged(deps: Dependencies, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
-    """Load a session; return what its log has of some turns. Raises WorldFailed."""
-    deps.turn_logs.load(group, session)
-    deps.sessions.load(group, session)
-    found = deps.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
-    return list(found)[::-1]
-
-
-def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], found: _Found, now: datetime) -> Outcome:
-    """Return the changes that withdraw turns. Raises Refusal."""
+def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], now: datetime) -> Outcome:
+    """Withdraw the turns from a number on. Raises Refusal."""
     logs, group, session, first = deps.turn_logs, asked.group, asked.session, asked.payload.from_turn
-    standing, told = found
     last = logs.next_number(group, session) - 1
     if first > last:
         what = f"its last turn is {last}" if last else "nothing was said in it"
         raise Refusal("not_found", f"session {session} has no turn {first}: {what}", field="payload.from_turn")
-    marked = logs.marked(group, session)
-    if not all(mark.is_withdrawal for mark in marked):
+    decided = logs.view(group, session)
+    if not all(mark.is_withdrawal for mark in decided.marked):
         raise Refusal("conflict", "turns were restored meanwhile: nothing was withdrawn, send it again")
-    later = [turn for turn in logs.decided(group, session) if turn.number >= first]
-    turns = [turn for turn in (*standing, *later) if not is_withdrawn(turn.number, marked)]
+    standing = [each.turn for each in _logged(deps, group, session, first, MAX_NUMBER) if not each.is_withdrawn]
+    later = [turn for turn in decided.ahead if turn.number >= first]
+    turns = [turn for turn in (*standing, *later) if not is_withdrawn(turn.number, decided.marked)]
+    consolidated = deps.watermarks.read(group, session)
+    told = 0 if consolidated is None else consolidated.turn
     result = {"withdrawn": len(turns), "told": sum(turn.number <= told for turn in turns)}
     return Outcome(result, _marked(deps, asked, session, "turns_withdrawn", turns, now) if turns else ())
+
+
+def _logged(deps: Dependencies, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
+    """Return what the log of a session has of some turns. Raises WorldFailed."""
+    found = deps.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
+    return list(found)[::-1]
 
 
 def _marked(
@@ -64,11 +53,8 @@ def _marked(
     return (*changes, deps.sessions.write(group, session, document))
 
 
-# --------------------------------------------------------------------------------------------------------------- undo
-
-
-def undoing_of_mark(deps: Dependencies, asked: Asked, row: Row) -> Callable[[datetime], Sequence[tuple[Change, str]]]:
-    """Load what undoes a withdrawal, or a restoration; return what decides its changes. Raises WorldFailed.
+def undone_mark(deps: Dependencies, asked: Asked, row: Row, now: datetime) -> Sequence[tuple[Change, str]]:
+    """Return the changes that undo a withdrawal, or a restoration. Raises Refusal, WorldFailed.
 
     Args:
         row: a change of kind `MarkedKind`.
@@ -78,15 +64,11 @@ def undoing_of_mark(deps: Dependencies, asked: Asked, row: Row) -> Callable[[dat
     assert mark is not None  # noqa: S101  the host wrote it
     first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)
     logged = [each for each in _logged(deps, row.group, session, first, last) if mark.names(each.turn.number)]
-
-    def undone(now: datetime) -> Sequence[tuple[Change, str]]:
-        turns = [each.turn for each in logged if each.is_withdrawn == mark.is_withdrawal]
-        if not turns or deps.turn_logs.marked(asked.group, session):
-            what = "stands again" if mark.is_withdrawal else "is withdrawn again"
-            why = f"what change {row.seq} marked {what}, or just changed; nothing was changed"
-            raise Refusal("conflict", why, field="payload.seq")
-        kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
-        did = "restored" if mark.is_withdrawal else "removed"
-        return [(change, did) for change in _marked(deps, asked, session, kind, turns, now)]
-
-    return undone
+    turns = [each.turn for each in logged if each.is_withdrawn == mark.is_withdrawal]
+    if not turns or deps.turn_logs.view(asked.group, session).marked:
+        what = "stands again" if mark.is_withdrawal else "is withdrawn again"
+        why = f"what change {row.seq} marked {what}, or just changed; nothing was changed"
+        raise Refusal("conflict", why, field="payload.seq")
+    kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
+    did = "restored" if mark.is_withdrawal else "removed"
+    return [(change, did) for change in _marked(deps, asked, session, kind, turns, now)]

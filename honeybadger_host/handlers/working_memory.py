@@ -34,18 +34,7 @@ MAX_ENTRIES = 50  # entries of a session; expired ones do not count
 OFF: Final = "working memory is off on this host (working.enabled): do without it"
 
 
-def prepare_save(deps: Dependencies, asked: Asked[SaveToWorkingMemory]) -> Mapping[str, WorkingEntry]:
-    """Return file -> entry of the session."""
-    file = working_file(asked.group, asked.session, asked.payload.key)
-    data = deps.whole_files.load(file)
-    if data is not None:
-        own_entry(data, asked.group, asked.session, file)
-    return deps.working_memory.there(asked.group, asked.session)
-
-
-def save(
-    deps: Dependencies, asked: Asked[SaveToWorkingMemory], prepared: Mapping[str, WorkingEntry], now: datetime
-) -> Outcome:
+def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], now: datetime) -> Outcome:
     """Save an entry; one that exists gets the new data and the new expiry."""
     payload = asked.payload
     texts = deps.texts(asked)
@@ -53,7 +42,10 @@ def save(
     data = texts.said("payload.data", payload.data, heading=key)
     check_size("payload.data", len(data.encode()), MAX_DATA_BYTES, "bytes")
     file = working_file(asked.group, asked.session, key)
-    entries = dict(prepared)
+    held = deps.whole_files.view(file)
+    if held is not None:
+        own_entry(held, asked.group, asked.session, file)
+    entries = deps.working_memory.there(asked.group, asked.session)
     for name in deps.whole_files.below(session_folder(asked.group, asked.session)):  # with those of this batch
         entries[name] = parse_working(deps.whole_files.view(name) or b"")
     lives = {name: entry.remaining(now) for name, entry in entries.items() if not entry.is_expired(now)}
@@ -77,7 +69,7 @@ def save(
         request=asked.request_id,
         data=data,
     )
-    change = FileWritten(asked.group, "working", file, dump_working(entry), deps.whole_files.view(file))
+    change = FileWritten(asked.group, "working", file, dump_working(entry), held)
     result = {"key": key, "expires_at": time_stamp(entry.expires_at, "milliseconds"), "replaced": file in lives}
     return Outcome(with_neutralised(result, texts.changed), (change,))
 

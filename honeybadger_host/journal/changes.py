@@ -1,9 +1,9 @@
 """The changes that the journal takes, and what decisions see of a batch of them.
 
-Handlers decide changes. A store is loaded on the worker thread before a request is decided (`load`, whose arguments
-differ from store to store). It shows the state after all that was decided so far (`view`), notes each change when it
-is decided (`apply`), and drops these when the batch is over (`end_batch`). One batch at a time. `WholeFiles` is the
-store of files that change as a whole: the host replaces or removes only the very bytes it has seen.
+Handlers decide changes. A store shows a decision the state after all that was decided before it (`view`, whose
+arguments differ from store to store); it reads what it shows when a decision of the batch first asks for it. It notes
+each change when it is decided (`apply`), and drops these when the batch is over (`end_batch`). One batch at a time.
+`WholeFiles` is the store of files that change as a whole: the host replaces or removes only the very bytes it has seen.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ Change: TypeAlias = Appended | Whole | NotesRevised
 
 
 class Store(Protocol):
-    """The store of one kind of file while a batch is decided. Event loop."""
+    """The store of one kind of file while a batch is decided."""
 
     def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet; those of other stores are passed over."""
@@ -218,7 +218,7 @@ WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for en
 class WholeFiles:
     """Whole files while a batch is decided, and their writing after the journal's commit.
 
-    See the module for `load`, `view`, `apply` and `end_batch`.
+    See the module for `view`, `apply` and `end_batch`.
 
     Args:
         read: returns the newest version of a file, see `Saves.current`.
@@ -231,19 +231,18 @@ class WholeFiles:
         self._lock = threading.Lock()
         self._held: dict[str, bytes | None] = {}
 
-    def load(self, file: str) -> bytes | None:
-        """Read a file; None if there is none. Raises WorldFailed if something that is not a file is in its place."""
+    def view(self, file: str) -> bytes | None:
+        """Return the content of a file after all changes decided so far, or None if there is none.
+
+        Raises WorldFailed if something that is not a file is in its place.
+        """
         with self._lock:
             if file not in self._held:
                 self._held[file] = self.read(file)
             return self._held[file]
 
-    def view(self, file: str) -> bytes | None:
-        """Return the content of a file after all changes decided so far. It must be loaded."""
-        return self._held[file]
-
     def below(self, folder: str) -> list[str]:
-        """Return the loaded files below a folder that are there once everything decided so far is written."""
+        """Return the files below a folder, of those that decisions saw or made, that are there after all of them."""
         return [file for file, data in self._held.copy().items() if data is not None and file.startswith(f"{folder}/")]
 
     def named(self, folder: str, name: str) -> list[str]:
@@ -268,7 +267,7 @@ class WholeFiles:
         try:
             yield
         finally:
-            self._held.update(before)
+            self._held = before
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Forget everything: the next batch reads what it needs."""

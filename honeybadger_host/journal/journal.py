@@ -61,7 +61,7 @@ class Journal:
     one thread at a time; `receipts_of` by one other, and `checkpoint` by a third; all may run at once.
 
     Args:
-        next_seq: number for the next change; owned by the event loop.
+        next_seq: number for the next change; see `Pipeline._order`.
         committed_seq: number of the last change that is durable.
         marks: how much of it is in the files.
     """

@@ -173,26 +173,20 @@ class Sessions:
 
     # ----------------------------------------------------------------------------------------------------- unit of work
 
-    def load(self, group: str, session: str) -> None:
-        """Load a session for decisions about it. Raises WorldFailed."""
-        self._turn_logs.load(group, session)
-        self._files.load(deleted_file(group, session))
-        _parsed(self._files.load(session_file(group, session)), group, session)
-
     def view(self, group: str, session: str) -> View:
-        """Return a document with everything decided so far. It must be loaded."""
+        """Return a document with everything decided so far. Raises WorldFailed."""
         base, behind = self._decided(group, session)
         return View(self._folded(base, behind), self._files.view(session_file(group, session)))
 
     def _decided(self, group: str, session: str) -> tuple[SessionDocument, Sequence[Turn]]:
-        """Return the newest version with everything decided so far, and the turns after it. It must be loaded."""
-        document = _parsed(self._files.load(session_file(group, session)), group, session)
+        """Return the newest version with everything decided so far, and the turns after it. Raises WorldFailed."""
+        document = _parsed(self._files.view(session_file(group, session)), group, session)
         newest = self._turn_logs.next_number(group, session) - 1
         since = partial(self._turn_logs.decided_since, group, session)
-        return self._behind(group, session, document, _Source(self._files.load, newest, since))
+        return self._behind(group, session, document, _Source(self._files.view, newest, since))
 
     def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
-        """Return the change that writes a document. It must be loaded."""
+        """Return the change that writes a document."""
         file = session_file(group, session)
         upon = turns_file(group, session)
         return FileWritten(group, "session", file, dump_document(document), self._files.view(file), upon)
@@ -206,7 +200,8 @@ class Sessions:
         change = changes[-1]
         try:
             base, behind = self._decided(change.group, change.session)
-        except WorldFailed:  # it could not be loaded: a turn does not need the document
+        except WorldFailed as error:  # a turn is kept in the log and does not need the document
+            log.warning("session.passed_over", group=change.group, session=change.session, error=str(error))
             return ()
         turns = [*behind, *(added.turn for added in changes)]
         tokens = base.tokens + sum(turn.token_count for turn in turns)

@@ -40,7 +40,7 @@ MAX_READ: Final = 2000
 
 
 @dataclass(slots=True)
-class _Session:
+class BatchSession:
     """A session in a batch.
 
     Args:
@@ -79,41 +79,33 @@ class TurnLogs:
         self._window_turns = window_turns
         self.clock = clock
         self._unwritten = unwritten
-        self._batch: dict[tuple[str, str], _Session] = {}
+        self._batch: dict[tuple[str, str], BatchSession] = {}
         self._told: dict[str, str] = {}  # log -> the fault in it that was logged last
 
     # ------------------------------------------------------------------------------------------------------- one batch
 
-    def load(self, group: str, session: str) -> Window:
-        """Load a session for a batch; return its newest turns. Raises WorldFailed if its log is not a plain file."""
+    def view(self, group: str, session: str) -> BatchSession:
+        """Return a session with everything decided so far. Raises WorldFailed if its log is not a plain file."""
         if (group, session) not in self._batch:
-            self._batch[group, session] = _Session(self.window(group, session))
-        return self._batch[group, session].window
+            self._batch[group, session] = BatchSession(self.window(group, session))
+        return self._batch[group, session]
 
     def next_number(self, group: str, session: str) -> int:
-        """Return the number of the next turn. The session must be loaded."""
-        return self._batch[group, session].newest + 1
+        """Return the number of the next turn. Raises as `view`."""
+        return self.view(group, session).newest + 1
 
     def last_at(self, group: str, session: str) -> datetime | None:
-        """Return the time of the newest turn, or None if there is none. The session must be loaded."""
-        held = self._batch[group, session]
+        """Return the time of the newest turn, or None if there is none. Raises as `view`."""
+        held = self.view(group, session)
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
 
-    def decided(self, group: str, session: str) -> Sequence[Turn]:
-        """Return the turns decided in this batch, which no log has yet. The session must be loaded."""
-        return self._batch[group, session].ahead
-
     def decided_since(self, group: str, session: str, after: int) -> Sequence[Turn]:
-        """Return what `since` returns, with everything decided in this batch. The session must be loaded."""
-        held = self._batch[group, session]
+        """Return what `since` returns, with everything decided in this batch. Raises as `view`."""
+        held = self.view(group, session)
         turns = [*self.since(group, session, after, window=held.window), *held.ahead]
         first = bisect_right(turns, after, key=attrgetter("number"))
         return [turn for turn in turns[first:] if not (held.marked and is_withdrawn(turn.number, held.marked))]
-
-    def marked(self, group: str, session: str) -> Sequence[Mark]:
-        """Return the marks on turns that were decided in this batch. The session must be loaded."""
-        return self._batch[group, session].marked
 
     def apply(self, change: Change) -> None:
         """Note a turn, or a mark on turns, that was decided and is not written yet."""

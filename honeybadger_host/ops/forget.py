@@ -277,7 +277,7 @@ class Forgetter:
             request = new_id()
             digest = hashlib.sha256(request.encode()).digest()
             asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
-            change = self._tidying(files[:BATCH_REQUESTS])
+            change = ChangeHandler(partial(self._tidied, files=files[:BATCH_REQUESTS]))
             reply = orjson.loads(await self._pipeline.change(asked, "forget", change))
             if reply["ok"]:
                 files = files[BATCH_REQUESTS:]
@@ -292,17 +292,10 @@ class Forgetter:
             if (held := read_whole(self._home / file)) is not None and tidied(group, file, held) is not None
         ]
 
-    def _tidying(self, files: Sequence[str]) -> ChangeHandler[None]:
-        def prepare(asked: Asked) -> None:
-            for file in files:
-                self._memory.whole_files.load(file)
-
-        def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-            held = ((file, self._memory.whole_files.view(file)) for file in files)
-            changes = [tidied(asked.group, file, data) for file, data in held if data is not None]
-            return Outcome({}, tuple(change for change in changes if change is not None))
-
-        return ChangeHandler(decide, prepare)
+    def _tidied(self, asked: Asked, now: datetime, files: Sequence[str]) -> Outcome:
+        held = ((file, self._memory.whole_files.view(file)) for file in files)
+        changes = [tidied(asked.group, file, data) for file, data in held if data is not None]
+        return Outcome({}, tuple(change for change in changes if change is not None))
 
     # ---------------------------------------------------------------------------------------------------------- files
 

@@ -1,10 +1,10 @@
 """The path of a request: scan, read, decide, commit, project, reply, unlink.
 
-Three stages, each for a batch of requests, fair over the groups:
+Two stages, each for a batch of requests, fair over the groups, each on its thread:
 
-    receive   worker thread   list, open and read once, parse once, look up receipts, load what decisions need
-    decide    event loop      handlers, no I/O; later requests see the changes decided before them
-    write     worker thread   one journal commit, then files, replies, unlinks
+    decide   list, open and read once, parse once, look up receipts, then the handlers: they read memory and write
+             nothing; later requests see the changes decided before them
+    write    one journal commit, then files, replies, unlinks
 
 One stage at a time: two threads that make short system calls side by side spend more on handing the interpreter to each
 other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run outside the stages, on
@@ -72,7 +72,7 @@ class Pipeline:
     ) -> None:
         self._requests, self._answers, self._unit, self._idle = requests, answers, unit, idle
         self._spool, self._journal, self.passed = answers.spool, answers.journal, answers.passed
-        self.limiter = Limiter(settings.limits.requests_per_second)  # event loop
+        self.limiter = Limiter(settings.limits.requests_per_second)  # reading thread
         self._stopping = threading.Event()
         self._writer = BatchWriter(answers, projections, self._stopping)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,7 +134,7 @@ class Pipeline:
                 await self._event.wait()
                 await self._serve_waiting(tasks, tasks)
 
-    async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any]) -> bytes:
+    async def change(self, asked: Asked, type_name: str, handler: ChangeHandler) -> bytes:
         """Decide and write a change as if the host had sent it as a request, once for each id; return the reply.
 
         It ends the turn of that name, if one is under way in the journal. If the caller is cancelled, the change may
@@ -158,8 +158,9 @@ class Pipeline:
             also: changes to commit with it, all or nothing.
         Raises WorldFailed, StorageFailed.
         """
-        seq = self._journal.next_seq
-        self._journal.next_seq += 1
+        async with self._order:
+            seq = self._journal.next_seq
+            self._journal.next_seq += 1
         receipt = Receipt(seq, 0, *asked.key, asked.digest, wire.dump_reply(asked.request_id, result))
         await self.writer.run(self._journal.keep_receipt, receipt, also)
         self.passed("kept")
@@ -202,12 +203,11 @@ class Pipeline:
             begun = time.monotonic()
             self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
             with contextlib.closing(RequestBatch()) as received:
-                await self._reader.run(self._receive, received)
-                if not received.requests and not received.opened:
-                    self.turn_queue.let_in()
-                    break
                 async with self._order:
-                    over = self._decide(received)
+                    await self._reader.run(self._receive, received)
+                    if not received.requests and not received.opened:
+                        self.turn_queue.let_in()
+                        break
                     is_only_asked = all(isinstance(request.state, Asking) for request in received.requests)
                     if not is_only_asked:
                         await self.writer.run(self._write, received)
@@ -222,7 +222,7 @@ class Pipeline:
             self.turn_queue.let_in()
             if is_only_asked and not self._spool.has_more and not self._event.is_set():
                 break  # nothing was written and nothing has come: no look on a thread
-            if over and over == len(received.requests):
+            if received.over and received.over == len(received.requests):
                 # Pause for as long as the pass took: a host that refuses a flood without a pause is late for others.
                 with anyio.move_on_after(time.monotonic() - begun):
                     await self._event.wait()
@@ -230,7 +230,7 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------ receive
 
     def _receive(self, received: RequestBatch) -> None:
-        """List the marked inboxes and fill a batch with requests, read and parsed; it stays empty if none waits."""
+        """List the marked inboxes and fill a batch with decided requests; it stays empty if none waits."""
         now = time.monotonic()
         self._spool.look(now)
         taken = self._spool.take(BATCH_REQUESTS, except_groups=self._unbatched.busy, most_turns=self.turn_queue.room)
@@ -245,11 +245,7 @@ class Pipeline:
             elif (request := self._requests.read(opened, name, now)) is not None:
                 received.requests.append(request)
         self._look_up_receipts(received.requests)
-        for request in received.requests:
-            match request.state:
-                case Asking(handler=ChangeHandler() as handler) as asking:
-                    with self._answers.refusing(request):
-                        asking.prepared = handler.prepare(asking.asked)
+        self._decide(received)
 
     def _open(self, received: RequestBatch, inbox: Inbox) -> OpenInbox | None:
         """Open an inbox, once per batch; None if that is impossible now."""
@@ -276,18 +272,18 @@ class Pipeline:
 
     # ------------------------------------------------------------------------------------------------------- decide
 
-    def _decide(self, received: RequestBatch) -> int:
-        """Decide every change; return how many requests are over a limit. Event loop, no I/O."""
-        now, over = to_milliseconds(datetime.now(UTC)), 0
+    def _decide(self, received: RequestBatch) -> None:
+        """Decide every change of requests that are not over a limit."""
+        now = to_milliseconds(datetime.now(UTC))
         for request in received.requests:
             is_new = not request.has_run and request.answer_to is None
             is_repeated = isinstance(request.state, Answered) and request.state.outcome == REPEATED
             if is_new and not is_repeated and self._is_over(request):
-                over += 1
+                received.over += 1
             match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
                     with self._answers.refusing(request):
-                        outcome = handler.decide(asking.asked, asking.prepared, now)
+                        outcome = handler.decide(asking.asked, now)
                     if request.state is not asking:
                         continue
                     seq = None
@@ -298,7 +294,6 @@ class Pipeline:
                     reply = wire.dump_reply(request.stem, outcome.result, seq)
                     digest = asking.asked.digest
                     request.state = Answered(reply, seq=seq, changes=outcome.changes, digest=digest)
-        return over
 
     def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over.

@@ -31,15 +31,10 @@ _REREAD_SECONDS = 0.05  # seconds until the next look at a file that is still be
 
 @dataclass(slots=True)
 class Asking:
-    """A request that was read and parsed, and has no answer yet.
-
-    Args:
-        prepared: what its handler loaded for the decision.
-    """
+    """A request that was read and parsed, and has no answer yet."""
 
     asked: Asked
     handler: Handler
-    prepared: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +115,14 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """The requests of one pass of the pipeline, with their open inboxes; None: it cannot be opened now."""
+    """The requests of one pass of the pipeline, with their open inboxes; None: it cannot be opened now.
+
+    Args:
+        over: how many of them are over a limit.
+    """
 
     requests: list[QueuedRequest] = field(default_factory=list)
+    over: int = 0
     opened: dict[Inbox, OpenInbox | None] = field(default_factory=dict)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ crash interrupts continues after its last answer; one that was interrupted too o
 import contextlib
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import anyio.to_thread
 
@@ -189,7 +189,7 @@ class TurnQueue:
             opened.close()
         return True
 
-    async def run(self, asked: Asked, handler: TurnHandler, inbox: Inbox | None) -> ChangeHandler[Any]:
+    async def run(self, asked: Asked, handler: TurnHandler, inbox: Inbox | None) -> ChangeHandler:
         """Run a turn; return what decides the changes it ends with.
 
         Args:
@@ -210,7 +210,7 @@ class TurnQueue:
             if stream is not None:
                 os.close(stream)
 
-    async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler[Any]:
+    async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler:
         turn, digest = asked.key, asked.digest
         begun = await self._writer.run(self._journal.begin_turn, turn, digest)
         if begun.attempts > ATTEMPTS:

@@ -25,7 +25,7 @@ from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files.group_folders import GroupFolders
-from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Outcome, TurnHandler, without_preparation
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, CutShort, Outcome, TurnHandler
 from honeybadger_host.journal.changes import Change, read_whole
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
@@ -102,7 +102,7 @@ class Scheduler:
     why_idle: Callable[[TaskFile], str | None]
     handler_of: Callable[[Run], TurnHandler]
     turn: Callable[[Asked, str, TurnHandler], Awaitable[bytes | None]]
-    change: Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]
+    change: Callable[[Asked, str, ChangeHandler], Awaitable[bytes]]
     clock: Callable[[], datetime]
     _known: dict[TaskKey, _Known] = field(default_factory=dict)
     _under_way: set[TaskKey] = field(default_factory=set)
@@ -379,8 +379,8 @@ class Scheduler:
             name = f"{task}.{event}.{stamp_of(self.clock())}"
             asked = Asked(group, SCHEDULER, name, "main", ListTasks())
         asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
-        decides = without_preparation(lambda asked, now: Outcome({}, (change(now),)))
-        reply = orjson.loads(await self.change(asked, "run_task", decides))
+        handler = ChangeHandler(lambda asked, now: Outcome({}, (change(now),)))
+        reply = orjson.loads(await self.change(asked, "run_task", handler))
         if reply["ok"]:
             self._begun.pop(key, None)
             if event == "missed":

@@ -218,7 +218,7 @@ def recorded(group: str, state: TaskState) -> Added:
 
 
 class TaskStates:
-    """The states of all tasks, removed ones included. Decided on the event loop, read on any thread.
+    """The states of all tasks, removed ones included. Any thread.
 
     Args:
         records: (group, newest record) of each task.

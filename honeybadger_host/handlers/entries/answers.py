@@ -87,10 +87,6 @@ def check_one_key(payload: GetMemory | DeleteMemory) -> None:
         raise Refusal("invalid", "payload needs either id, or name with its category", field="payload")
 
 
-def no_name(category: str, name: str) -> Refusal:
-    return Refusal("not_found", f"no entry of {category} has the name {name}", field="payload.name")
-
-
 def not_found(id_: str, field: str = "payload.id") -> Refusal:
     back = "if it is in the archive, the operator's `undo` brings it back"
     return Refusal("not_found", f"no entry of this group has the id {id_}: search again; {back}", field=field)

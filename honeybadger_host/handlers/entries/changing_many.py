@@ -1,6 +1,7 @@
 """`change_many`: several changes of entries in one commit, all of them or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -9,37 +10,18 @@ from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeFiles
 
-_Handlers: TypeAlias = Mapping[str, ChangeHandler[Any]]  # request type -> the handler that decides it
+_Handlers: TypeAlias = Mapping[str, ChangeHandler]  # request type -> its handler
 
 
-def prepare_change_many(handlers: _Handlers, asked: Asked) -> list[tuple[Asked, Any]]:
-    """Return each operation as a request, prepared. Raises Refusal, WorldFailed."""
-    prepared: list[tuple[Asked, Any]] = []
-    for place, operation in enumerate(asked.payload.operations):
-        try:
-            one = replace(asked, payload=parse_members(REQUEST_TYPES[operation.type], operation.payload))
-            prepared.append((one, handlers[operation.type].prepare(one)))
-        except Refusal as refusal:
-            raise _of_operation(refusal, place, operation) from None
-    return prepared
-
-
-def change_many(
-    handlers: _Handlers,
-    files: WholeFiles,
-    asked: Asked[ChangeMany],
-    prepared: Sequence[tuple[Asked, Any]],
-    now: datetime,
-) -> Outcome:
-    """Decide each operation as if those before it were done."""
+def change_many(handlers: _Handlers, files: WholeFiles, asked: Asked[ChangeMany], now: datetime) -> Outcome:
+    """Decide each operation as if those before it were done. Raises Refusal, WorldFailed."""
     results: list[Mapping[str, Any]] = []
     changes: list[Change] = []
     with files.trial():
-        for place, (operation, (one, loaded)) in enumerate(zip(asked.payload.operations, prepared, strict=True)):
-            try:
-                outcome = handlers[operation.type].decide(one, loaded, now)
-            except Refusal as refusal:
-                raise _of_operation(refusal, place, operation) from None
+        for place, operation in enumerate(asked.payload.operations):
+            with _named(place, operation):
+                payload: Any = parse_members(REQUEST_TYPES[operation.type], operation.payload)
+                outcome = handlers[operation.type].decide(replace(asked, payload=payload), now)
             for change in outcome.changes:
                 files.apply(change)
             results.append(outcome.result)
@@ -47,12 +29,16 @@ def change_many(
     return Outcome({"results": results}, tuple(_net(changes)))
 
 
-def _of_operation(refusal: Refusal, place: int, operation: Operation) -> Refusal:
-    """Return a refusal that says which operation it is about."""
-    where = f"payload.operations.{place}"
-    message = f"{where} ({operation.type}): {refusal.message}; none of the operations was done"
-    field = f"{where}.{refusal.field}" if refusal.field else where
-    return Refusal(refusal.code, message, field=field)
+@contextmanager
+def _named(place: int, operation: Operation) -> Iterator[None]:
+    """Let a refusal say which operation it is about."""
+    try:
+        yield
+    except Refusal as refusal:
+        where = f"payload.operations.{place}"
+        message = f"{where} ({operation.type}): {refusal.message}; none of the operations was done"
+        field = f"{where}.{refusal.field}" if refusal.field else where
+        raise Refusal(refusal.code, message, field=field) from None
 
 
 def _net(changes: Sequence[Change]) -> list[Change]:

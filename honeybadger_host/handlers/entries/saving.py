@@ -4,8 +4,8 @@ The file of an entry is named after its text, so one look shows whether the text
 (docs/decisions/013-entries.md).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,10 +17,8 @@ from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries import places
 from honeybadger_host.handlers.entries.answers import (
-    check_future,
     check_one_key,
     check_version,
-    no_name,
     shown,
 )
 from honeybadger_host.handlers.entries.places import Holding, with_name
@@ -44,75 +42,60 @@ from honeybadger_host.text.labels import folded
 from honeybadger_host.text.time_stamps import time_stamp
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """A save, the files that may already have its text or that it may go to, and similar entries."""
+def save_memory(deps: Dependencies, similar: Similar, asked: Asked[SaveMemory], now: datetime) -> Outcome:
+    """Save a new entry, reinforce the one with the same text, or replace the one of its name.
 
-    write: Write[SaveMemory]
-    category: str
-    files: tuple[str, ...]
-    similar: Sequence[Mapping[str, Any]] | None
-
-
-def prepare_save_memory(deps: Dependencies, asked: Asked[SaveMemory], similar: Similar) -> _Said:
-    """Return the entry, and load the files it may go to. Raises Refusal, WorldFailed."""
+    Raises Refusal, WorldFailed.
+    """
     _check_replacing(asked.payload)
-    write = screened(deps, asked)
-    payload, group = write.payload, asked.group
+    write, name = screened(deps, asked, now), asked.payload.name
+    payload, group, ids = write.payload, asked.group, write.payload.supersedes or ()
     category = deps.entry_files.place(group, payload.category or GENERAL)
-    key = payload.name or folded(payload.content)
-    found = places.candidates(deps, group, category, key, is_name=payload.name is not None)
-    alike = similar.to(group, payload.content) if payload.name is None else None
-    return _Said(write, category, tuple(found), alike)
+    key = name or folded(payload.content)
+    looked_at = [*places.candidates(deps, deps.whole_files.view, group, category, key, is_name=name is not None)]
+    standing = places.standing_in(deps.entry_files, looked_at)
+    if name is None:
+        held = next((one for one in standing if folded(one.entry.content) == key), None)
+    else:
+        held = with_name(standing, category, name)
+        check_version(name, payload.expected_version, None if held is None else version_of(held.data))
+        if not payload.replace:
+            places.check_free(held, category)
+    file = looked_at[-1][0] if held is None else held.file
+    entry = _entry_of(asked, write, category, name_in(file), now)
+    if held is not None:
+        entry = reinforce(held.entry, entry) if name is None else _in_place_of(held.entry, entry, payload)
+    archived = superseded(deps, group, entry, ids, existed=held is not None)
+    data = dump_entry(entry)
+    check_size("payload.tags", len(entry.tags), MAX_TAGS, "tags")
+    check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")
+    check_size("payload.metadata", len(orjson.dumps(entry.metadata)), MAX_METADATA_BYTES, "bytes of metadata")
+    result = with_neutralised(shown(entry, file, data), write.neutralised)
+    alike = similar.to(group, payload.content) if name is None else None
+    if alike is not None:
+        result["similar"] = [one for one in alike if one["id"] not in (entry.id, *ids)]
+    written = FileWritten(group, "entry", file, data, None if held is None else held.data)
+    return Outcome(result, (written, *archived))
 
 
-def save_memory(deps: Dependencies, asked: Asked[SaveMemory], said: _Said, now: datetime) -> Outcome:
-    """Save a new entry, or reinforce the one with the same text."""
-    check_future(said.write.valid_until, now)
-    payload = said.write.payload
-    if (name := payload.name) is not None:
-        held = with_name(places.standing(deps, said.files), said.category, name)
-        if payload.replace and held is not None:
-            file, data, before = held
-            check_version(name, payload.expected_version, version_of(data))
-            entry = _in_place_of(before, _entry_of(asked, said, file, now), payload)
-            return _saved(deps, asked, said, entry, file, data)
-        check_version(name, payload.expected_version, None)
-        file = places.free(deps, said.files, said.category, name)
-        return _saved(deps, asked, said, _entry_of(asked, said, file, now), file, None)
-    normalised = folded(payload.content)
-    for file, data, entry in places.standing(deps, said.files):
-        if folded(entry.content) == normalised:
-            entry = reinforce(entry, _entry_of(asked, said, file, now))
-            return _saved(deps, asked, said, entry, file, data)
-    place = places.first_free(deps, said.files)
-    return _saved(deps, asked, said, _entry_of(asked, said, place, now), place, None)
-
-
-def prepare_delete_memory(deps: Dependencies, asked: Asked[DeleteMemory]) -> tuple[str, Sequence[str]]:
-    """Return the category, and the files that an entry of a name may have; all are loaded."""
+def delete_memory(deps: Dependencies, asked: Asked[DeleteMemory], now: datetime) -> Outcome:
+    """Remove an entry: its file goes, the journal keeps it."""
     payload = asked.payload
     check_one_key(payload)
-    if payload.name is not None:
-        category = deps.entry_files.place(asked.group, payload.category or GENERAL, is_new=False)
-        return category, places.candidates(deps, asked.group, category, payload.name, is_name=True)
-    places.load(deps, asked.group, payload.id or "")
-    return "", ()
-
-
-def delete_memory(
-    deps: Dependencies, asked: Asked[DeleteMemory], prepared: tuple[str, Sequence[str]], now: datetime
-) -> Outcome:
-    """Remove an entry: its file goes, the journal keeps it."""
-    payload, (category, files) = asked.payload, prepared
     if payload.name is None:
-        found: Holding | None = places.the_one(deps, asked.group, payload.id or "")
+        file, data, entry = places.the_one(deps, asked.group, payload.id or "")
     else:
-        found = with_name(places.standing(deps, files), category, payload.name)
-    if found is None:
-        raise no_name(category, payload.name or "")
-    file, data, entry = found
+        file, data, entry = _named(deps, deps.whole_files.view, asked.group, payload.category, payload.name)
     return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
+
+
+def _named(deps: Dependencies, read: places.Read, group: str, category: str | None, name: str) -> Holding:
+    """Return the entry of a name. Raises Refusal if there is none."""
+    category = deps.entry_files.place(group, category or GENERAL, is_new=False)
+    found = places.candidates(deps, read, group, category, name, is_name=True)
+    if (held := with_name(places.standing_in(deps.entry_files, found), category, name)) is None:
+        raise Refusal("not_found", f"no entry of {category} has the name {name}", field="payload.name")
+    return held
 
 
 def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Mapping[str, Any]:
@@ -120,11 +103,7 @@ def get_memory(deps: Dependencies, asked: Asked[GetMemory], now: datetime) -> Ma
     payload, group, entries = asked.payload, asked.group, deps.entry_files
     check_one_key(payload)
     if payload.name is not None:
-        category = entries.place(group, payload.category or GENERAL, is_new=False)
-        named = places.as_saved(deps, group, category, payload.name)
-        if named is None:
-            raise no_name(category, payload.name)
-        return _opened(deps, named)
+        return _opened(deps, _named(deps, entries.read, group, payload.category, payload.name))
     id_ = payload.id or ""
     if "#" in id_:
         return _found(deps, group, id_)
@@ -157,11 +136,11 @@ def _shown_time(found: Found) -> str | None:
     return None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
 
 
-def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
-    payload = said.write.payload
+def _entry_of(asked: Asked, write: Write[SaveMemory], category: str, id_: str, now: datetime) -> Entry:
+    payload = write.payload
     return Entry(
-        id=name_in(file),
-        category=said.category,
+        id=id_,
+        category=category,
         content=payload.content,
         tags=tuple(payload.tags or ()),
         created=now,
@@ -172,8 +151,8 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         title=payload.title,
         aliases=tuple(payload.aliases or ()),
         pinned=bool(payload.pinned),
-        origin=said.write.origin,
-        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, said.write.valid_until),
+        origin=write.origin,
+        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, write.valid_until),
     )
 
 
@@ -200,17 +179,3 @@ def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
         standing=replace(entry.standing, supersedes=supersedes),
     )
     return with_origin(before, replaced, entry.origin, is_claimed=payload.origin is not None)
-
-
-def _saved(deps: Dependencies, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
-    """Return the outcome of a save. Raises Refusal if the entry would become too large."""
-    ids: Sequence[str] = said.write.payload.supersedes or ()
-    archived = superseded(deps, asked.group, entry, ids, said.write.gone, existed=replaces is not None)
-    data = dump_entry(entry)
-    check_size("payload.tags", len(entry.tags), MAX_TAGS, "tags")
-    check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")
-    check_size("payload.metadata", len(orjson.dumps(entry.metadata)), MAX_METADATA_BYTES, "bytes of metadata")
-    result = with_neutralised(shown(entry, file, data), said.write.neutralised)
-    if said.similar is not None:
-        result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
-    return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))

@@ -1,11 +1,10 @@
 """`archive_memory`, and superseded entries: they move to the archive, and name the entry that superseded them."""
 
-import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Generic, TypeAlias
+from typing import Final, Generic, TypeAlias
 
 import orjson
 
@@ -17,8 +16,8 @@ from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries import places
-from honeybadger_host.handlers.entries.answers import WriteT, cleaned, not_found, read_valid_until
-from honeybadger_host.handlers.notes import memory_of, note_is_gone, signed_note
+from honeybadger_host.handlers.entries.answers import WriteT, check_future, cleaned, not_found, read_valid_until
+from honeybadger_host.handlers.notes import signed_note
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import Entry, Origin, memory_folder, origin_of
@@ -37,18 +36,18 @@ class Write(Generic[WriteT]):
     Args:
         neutralised: changes of its texts, by kind.
         valid_until: None: it stays valid, or as it was.
-        gone: see `load_superseded`.
     """
 
     payload: WriteT
     neutralised: Mapping[str, int]
     origin: Origin | None
     valid_until: datetime | None
-    gone: Mapping[str, Refusal | str]
 
 
-def screened(deps: Dependencies, asked: Asked[WriteT], *, heading: str = "", category: str = "") -> Write[WriteT]:
-    """Return a request as it may be written, with the entries that it supersedes loaded. Raises Refusal, WorldFailed.
+def screened(
+    deps: Dependencies, asked: Asked[WriteT], now: datetime, *, heading: str = "", category: str = ""
+) -> Write[WriteT]:
+    """Return a request as it may be written. Raises Refusal.
 
     Args:
         heading, category: see `cleaned`.
@@ -58,68 +57,51 @@ def screened(deps: Dependencies, asked: Asked[WriteT], *, heading: str = "", cat
     origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
     is_for_ever = isinstance(payload, EditMemory) and payload.valid_until == "never"
     valid_until = None if is_for_ever else read_valid_until(payload.valid_until)
-    gone = load_superseded(deps, asked.group, payload.supersedes or ())
-    return Write(payload, texts.changed, origin, valid_until, gone)
-
-
-def load_superseded(deps: Dependencies, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
-    """Load entries and their places in the archive; return missing id -> why, or the id of its successor.
-
-    Raises WorldFailed.
-    """
-    return {id_: _gone(deps.entry_files, group, id_) for id_ in ids if not places.load(deps, group, id_)}
-
-
-def _gone(entries: EntryFiles, group: str, id_: str) -> Refusal | str:
-    for file in entries.find(archive_of(group), id_):
-        with contextlib.suppress(ValueError):  # it was logged
-            entry = entries.parse(file, entries.read(file) or b"")
-            if entry.standing.superseded_by is not None:
-                return entry.standing.superseded_by
-        return Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
-    if entries.find(GLOBAL_GROUP, id_):
-        why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
-        return Refusal("forbidden", why, field=_FIELD)
-    return not_found(id_, _FIELD)
+    check_future(valid_until, now)
+    return Write(payload, texts.changed, origin, valid_until)
 
 
 def superseded(
-    deps: Dependencies,
-    group: str,
-    entry: Entry,
-    ids: Sequence[str],
-    gone: Mapping[str, Refusal | str],
-    *,
-    existed: bool,
+    deps: Dependencies, group: str, entry: Entry, ids: Sequence[str], *, existed: bool
 ) -> tuple[Change, ...]:
-    """Return the changes that move entries to the archive. Raises Refusal if one cannot be superseded.
+    """Return the changes that move entries to the archive. Raises WorldFailed; Refusal if one cannot be superseded.
 
     Args:
         entry: the entry that takes their place.
-        gone: see `load_superseded`.
         existed: whether `entry` existed before.
     """
     changes: list[Change] = []
     for id_ in ids:
         if id_ == entry.id:
             raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
-        is_there = bool(deps.whole_files.named(memory_folder(group), f"{id_}.json"))
-        why_gone = None if is_there else gone.get(id_)
-        if why_gone == entry.id:
-            continue  # it was done before
-        if isinstance(why_gone, str):
-            raise Refusal("conflict", f"entry {id_} was superseded by {why_gone}: name that one", field=_FIELD)
-        if why_gone is not None:
-            raise why_gone
+        if not deps.entry_files.standing(deps.whole_files, group, id_):
+            _check_done(deps.entry_files, group, entry, id_)
+            continue
         file, data, old = places.the_one(deps, group, id_, _FIELD)
         if existed and entry.id in old.standing.supersedes:
             why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
             raise Refusal("conflict", why, field=_FIELD)
-        changes += archive_entry(group, file, old, data, places.archived(deps, file), by=entry.id)
+        changes += archive_entry(group, file, old, data, deps.whole_files.view(archived_file(file)), by=entry.id)
     return tuple(changes)
 
 
-_Change: TypeAlias = Callable[[Asked, str, ChangeHandler[Any]], Awaitable[bytes]]  # see `Pipeline.change`
+def _check_done(entries: EntryFiles, group: str, entry: Entry, id_: str) -> None:
+    """Raise Refusal, unless an entry that is not there was superseded by this one before."""
+    archived = entries.find(archive_of(group), id_)
+    for one in places.standing_in(entries, ((file, entries.read(file)) for file in archived)):
+        if (by := one.entry.standing.superseded_by) == entry.id:
+            return
+        if by is not None:
+            raise Refusal("conflict", f"entry {id_} was superseded by {by}: name that one", field=_FIELD)
+    if archived:
+        raise Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
+    if entries.find(GLOBAL_GROUP, id_):
+        why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
+        raise Refusal("forbidden", why, field=_FIELD)
+    raise not_found(id_, _FIELD)
+
+
+_Change: TypeAlias = Callable[[Asked, str, ChangeHandler], Awaitable[bytes]]  # see `Pipeline.change`
 
 
 async def supersede_named(deps: Dependencies, change: _Change, saves: Iterable[Found]) -> None:
@@ -153,38 +135,25 @@ async def _supersede(deps: Dependencies, change: _Change, file: str, entry: Entr
     """Archive an entry because another one supersedes it."""
     digest = hashlib.sha256(f"{file} {id_}".encode()).digest()
     asked = Asked(file.split("/")[1], HUMAN, f"edit-{new_id()}", "main", Wire(), digest)
-    handler = ChangeHandler(
-        lambda asked, gone, now: Outcome({}, superseded(deps, asked.group, entry, [id_], gone, existed=True)),
-        lambda asked: load_superseded(deps, asked.group, [id_]),
-    )
-    reply = orjson.loads(await change(asked, "edit_memory", handler))
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        return Outcome({}, superseded(deps, asked.group, entry, [id_], existed=True))
+
+    reply = orjson.loads(await change(asked, "edit_memory", ChangeHandler(decide)))
     if not reply["ok"]:
         log.warning("entry.not_superseded", file=file, id=id_, why=reply["error"]["message"])
 
 
-def prepare_archive_memory(deps: Dependencies, asked: Asked[ArchiveMemory]) -> tuple[bytes, tuple[int, int]] | None:
-    """Return the bytes of MEMORY.md and the span of a note, or None if it is an entry, whose files are loaded."""
-    id_ = asked.payload.id
+def archive_memory(deps: Dependencies, asked: Asked[ArchiveMemory], now: datetime) -> Outcome:
+    """Move a note or an entry to the archive."""
+    id_, group = asked.payload.id, asked.group
     if id_.startswith(NOTE_ID):
         held, note = signed_note(asked, id_, deps.whole_files)
-        return held, note.span
+        moved = archive_notes(group, held, [Retired(note.span, "the operator archived it")], asked.sender, now)
+        return Outcome({"id": id_, "file": ARCHIVE}, moved)
     if "#" in id_:
         raise Refusal("invalid", f"{id_} is neither an entry nor a note", field="payload.id")
-    places.load(deps, asked.group, id_)
-    return None
-
-
-def archive_memory(
-    deps: Dependencies, asked: Asked[ArchiveMemory], found: tuple[bytes, tuple[int, int]] | None, now: datetime
-) -> Outcome:
-    """Move a note or an entry to the archive."""
-    id_ = asked.payload.id
-    if found is not None:
-        held, span = found
-        if deps.whole_files.view(memory_of(asked)) != held:
-            raise note_is_gone(id_)
-        moved = archive_notes(asked.group, held, [Retired(span, "the operator archived it")], asked.sender, now)
-        return Outcome({"id": id_, "file": ARCHIVE}, moved)
-    file, data, entry = places.the_one(deps, asked.group, id_)
-    result = {"id": id_, "file": archived_file(file).split("/", 2)[2]}
-    return Outcome(result, archive_entry(asked.group, file, entry, data, places.archived(deps, file), by=None))
+    file, data, entry = places.the_one(deps, group, id_)
+    place = archived_file(file)
+    changes = archive_entry(group, file, entry, data, deps.whole_files.view(place), by=None)
+    return Outcome({"id": id_, "file": place.split("/", 2)[2]}, changes)

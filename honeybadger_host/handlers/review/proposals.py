@@ -22,7 +22,7 @@ from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.review.reverting import Reverting
-from honeybadger_host.handlers.review.writes import Accepting
+from honeybadger_host.handlers.review.writes import accepted
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.notes import NOTE_ID, notes_of
@@ -49,44 +49,24 @@ def list_proposals(deps: Dependencies, asked: Asked[ListProposals], now: datetim
     return {"proposals": rows[: payload.limit], "left_out": max(0, len(rows) - payload.limit)}
 
 
-_Work: TypeAlias = Applying | Accepting | Reverting
-
-
-def prepare_decide_proposal(
-    deps: Dependencies, writes: Mapping[str, ChangeHandler[Any]], asked: Asked[DecideProposal]
-) -> tuple[_Work, Any]:
-    """Return the work on a proposal, prepared. Raises Refusal, WorldFailed.
+def decide_proposal(
+    deps: Dependencies, writes: Mapping[str, ChangeHandler], asked: Asked[DecideProposal], now: datetime
+) -> Outcome:
+    """Decide about a proposal. Accepting an operation by its number overrules its gates. Raises Refusal, WorldFailed.
 
     Args:
-        writes: see `Accepting`.
+        writes: request type -> the handler of a write that waits.
     """
     name = asked.payload.proposal
     file = proposal_file(asked.group, name)
     edited = read_whole(deps.home / file)
     if edited is not None:
         _parsed(edited, asked.group, name)  # else its last good version, without the edit, is decided
-    data = deps.whole_files.load(file) or b""
-    work = _work(deps, writes, asked, _parsed(data or None, asked.group, name), data)
-    return work, work.prepare(asked)
-
-
-def decide_proposal(asked: Asked[DecideProposal], prepared: tuple[_Work, Any], now: datetime) -> Outcome:
-    """Decide about a proposal. Accepting an operation by its number overrules its gates."""
-    work, loaded = prepared
-    return work.decide(asked, loaded, now)
-
-
-def _work(
-    deps: Dependencies,
-    writes: Mapping[str, ChangeHandler[Any]],
-    asked: Asked[DecideProposal],
-    proposal: Proposal,
-    data: bytes,
-) -> _Work:
-    """Return the work that a decision asks for. Raises Refusal."""
+    data = deps.whole_files.view(file) or b""
+    proposal = _parsed(data or None, asked.group, name)
     files, payload = deps.whole_files, asked.payload
     if payload.decision == "revert":
-        return Reverting(deps.journal.path, files, proposal, data)
+        return Reverting(deps.journal.path, files, proposal, data).decide(now)
     chosen = _chosen(proposal, payload)
     is_struck = payload.decision == "strike"
     if payload.result is not None:
@@ -94,8 +74,10 @@ def _work(
     proposal = with_states(proposal, dict.fromkeys(chosen, "struck" if is_struck else "waiting"))
     applied = frozenset[int]() if is_struck else chosen
     if proposal.kind == "write" and applied:
-        return Accepting(writes, files, proposal, applied, data)
-    return Applying(files, deps.entry_files, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
+        return accepted(deps, writes, asked, now, proposal, applied)
+    return Applying(
+        files, deps.entry_files, proposal, lambda operation: operation.n in applied, proposal.made_at, data
+    ).decide(asked, now)
 
 
 async def consolidate(deps: Dependencies, now: Consolidates | None, asked: Asked[Consolidate]) -> Mapping[str, Any]:

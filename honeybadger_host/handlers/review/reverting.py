@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import OperationState, Proposal
-from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
+from honeybadger_host.curation.proposal_files import decided, proposal_file
 from honeybadger_host.documents.history import Removal, removal_of, remove_notes
 from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.files.home import ARCHIVE, MEMORY
-from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.handlers.undo import change_to, content_before
 from honeybadger_host.journal.changes import (
     NOTE_REMOVED,
@@ -28,7 +28,6 @@ from honeybadger_host.journal.changes import (
     WholeKind,
 )
 from honeybadger_host.journal.reader import read_requests_of
-from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive
 from honeybadger_host.memory.markdown.notes import standing_span
@@ -37,10 +36,6 @@ from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, pa
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
 _KEPT: Final = ("history", "proposal", "note_archived")
 _FIELD: Final = "payload.proposal"
-
-
-# Of the changes of a proposal: added and removed notes, and whole files, newest first, each with the content before it.
-_Found: TypeAlias = tuple[Sequence[bytes], Sequence[Removal], Sequence[tuple[Row, bytes | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +51,30 @@ class Reverting:
     def _mark_file(self) -> str:
         return watermark_file(self.proposal.group, self.proposal.session or "")
 
-    def prepare(self, asked: Asked) -> _Found:
-        """Find the changes. Raises Refusal if the journal no longer has them."""
-        group, file = self.proposal.group, proposal_file(self.proposal.group, self.proposal.id)
-        if not any(each.state == "applied" for each in self.proposal.operations):
-            raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field=_FIELD)
-        kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
-        rows = [row for row in read_requests_of(self.journal, file)[::-1] if row.kind not in kept]
-        if not rows:
-            why = f"the journal no longer knows what proposal {self.proposal.id} changed; nothing was changed"
-            raise Refusal("conflict", why, field=_FIELD)
-        memory, archive = f"groups/{group}/{MEMORY}", f"groups/{group}/{ARCHIVE}"
-        for each in (file, self._mark_file, memory, archive, *(row.file for row in rows)):
-            self.files.load(each)
-        return (
-            [row.data for row in rows if row.kind == "note"],
-            [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED],
-            [(row, content_before(self.journal, row, _FIELD)) for row in rows if row.kind in WHOLE_KINDS],
-        )
-
-    def decide(self, asked: Asked, found: _Found, now: datetime) -> Outcome:
+    def decide(self, now: datetime) -> Outcome:
         """Return the opposite of each change; later changes stay, and their files are named in the result.
 
-        Raises Refusal if the proposal was changed meanwhile.
+        Raises WorldFailed; Refusal if the journal no longer has the changes.
         """
         proposal, group = self.proposal, self.proposal.group
-        added, removed, whole = found
-        check_kept(self.files, proposal, self.kept)
+        if not any(each.state == "applied" for each in proposal.operations):
+            raise Refusal("conflict", f"nothing of proposal {proposal.id} is applied", field=_FIELD)
+        left = _KEPT if proposal.session is not None else (*_KEPT, "watermark")
+        rows = read_requests_of(self.journal, proposal_file(group, proposal.id))[::-1]
+        rows = [row for row in rows if row.kind not in left]
+        if not rows:
+            why = f"the journal no longer knows what proposal {proposal.id} changed; nothing was changed"
+            raise Refusal("conflict", why, field=_FIELD)
+        added = [row.data for row in rows if row.kind == "note"]
+        removed = [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED]
         changes, kept = self._notes(added, removed)
         mark = self._mark()
         is_newest = mark is None or mark.proposal == proposal.id
         texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
-        for row, before in whole:
+        for row in rows:
+            if row.kind not in WHOLE_KINDS:
+                continue
+            before = content_before(self.journal, row, _FIELD)
             place = row.kind.removesuffix(REMOVED), row.file
             held = texts.get(place, self.files.view(row.file))
             if row.kind == "watermark":

@@ -6,10 +6,9 @@ by the sender who asked for it (docs/decisions/032-what-a-save-meets.md).
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from honeybadger_agent.mailbox import OPERATOR
@@ -24,35 +23,31 @@ from honeybadger_agent.wire import (
     parse_members,
 )
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, WriteAsked, dump_proposal
-from honeybadger_host.curation.proposal_files import check_kept, decided, proposal_file
+from honeybadger_host.curation.proposal_files import decided, proposal_file
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
-from honeybadger_host.handlers.redaction import Texts
-from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles
-from honeybadger_host.memory.entries.entry import memory_folder
+from honeybadger_host.handlers.dependencies import Dependencies
+from honeybadger_host.journal.changes import Change, FileWritten
 
 
-def reviewed(
-    handler: ChangeHandler[Any], files: WholeFiles, texts_of: Callable[[Asked], Texts], groups: Collection[str]
-) -> ChangeHandler[Any]:
+def reviewed(deps: Dependencies, handler: ChangeHandler, groups: Collection[str]) -> ChangeHandler:
     """Return a handler whose changes wait in these groups, unless the operator asks."""
 
-    def prepare(asked: Asked) -> Callable[[datetime], Outcome]:
-        decide = partial(handler.decide, asked, handler.prepare(asked))
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        outcome = handler.decide(asked, now)
         if asked.group not in groups or asked.sender == OPERATOR:
-            return decide
-        files.load(proposal_file(asked.group, _id_of(asked)))
-        texts = texts_of(asked)
+            return outcome
+        texts = deps.texts(asked)
         payload = texts.tree("payload", asked.payload.model_dump(mode="json", exclude_none=True))
         if asked.payload.type_name == "update_memory":
             section, payload["content"] = texts.note(payload.get("section", ""), payload["content"])
             payload |= {"section": section} if section else {}
-        return lambda now: _proposed(files, asked, payload, decide(now).result, now)
+        return _proposed(deps, asked, payload, outcome.result, now)
 
-    return ChangeHandler(lambda asked, decide, now: decide(now), prepare)
+    return ChangeHandler(decide)
 
 
 def _proposed(
-    files: WholeFiles, asked: Asked, payload: dict[str, Any], result: Mapping[str, Any], now: datetime
+    deps: Dependencies, asked: Asked, payload: dict[str, Any], result: Mapping[str, Any], now: datetime
 ) -> Outcome:
     """Return the proposal that a write becomes.
 
@@ -77,62 +72,52 @@ def _proposed(
         kind="write",
         made_at=now,
         by=asked.sender,
-        base=_digests(files, asked.group, sources),
+        base=_digests(deps, asked.group, sources),
         operations=(operation,),
     )
     file = proposal_file(asked.group, proposal.id)
-    change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), files.view(file))
+    change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), deps.whole_files.view(file))
     return Outcome({**result, "proposal": proposal.id}, (change,))
 
 
-@dataclass(frozen=True, slots=True)
-class Accepting:
-    """Accepted writes.
+def accepted(
+    deps: Dependencies,
+    handlers: Mapping[str, ChangeHandler],
+    asked: Asked,
+    now: datetime,
+    proposal: Proposal,
+    chosen: Collection[int],
+) -> Outcome:
+    """Decide the writes of a proposal. Raises Refusal if one is no longer valid, which stays pending; WorldFailed.
 
     Args:
-        handlers: request type -> the handler that decides it.
+        handlers: request type -> its handler.
         chosen: numbers of the operations.
-        kept: bytes of the proposal's file.
     """
+    changes: list[Change] = []
+    states: dict[int, OperationState] = {}
+    for operation in proposal.operations:
+        if operation.n not in chosen or operation.write is None:
+            continue
+        base = {source: proposal.base[source] for source in operation.sources if source in proposal.base}
+        if _digests(deps, asked.group, operation.sources) != base:
+            states[operation.n] = "stale"
+            continue
+        write = _asked(asked, proposal, operation, operation.write)
+        changes += handlers[operation.write.type].decide(write, now).changes
+        states[operation.n] = "applied"
+    return decided(proposal, states, deps.whole_files.view(proposal_file(proposal.group, proposal.id)), changes)
 
-    handlers: Mapping[str, ChangeHandler[Any]]
-    files: WholeFiles
-    proposal: Proposal
-    chosen: Collection[int]
-    kept: bytes
 
-    def prepare(self, asked: Asked) -> Sequence[tuple[Operation, Asked, Any]]:
-        """Load what the writes need. Raises Refusal, WorldFailed."""
-        found = []
-        for operation in self.proposal.operations:
-            if operation.n in self.chosen and operation.write is not None:
-                write = self._asked(asked, operation, operation.write)
-                found.append((operation, write, self.handlers[operation.write.type].prepare(write)))
-        return found
-
-    def decide(self, asked: Asked, prepared: Sequence[tuple[Operation, Asked, Any]], now: datetime) -> Outcome:
-        """Decide the writes. Raises Refusal if one is no longer valid; it stays pending."""
-        check_kept(self.files, self.proposal, self.kept)
-        changes: list[Change] = []
-        states: dict[int, OperationState] = {}
-        for operation, write, loaded in prepared:
-            base = {source: self.proposal.base[source] for source in operation.sources if source in self.proposal.base}
-            if _digests(self.files, asked.group, operation.sources) != base:
-                states[operation.n] = "stale"
-                continue
-            changes += self.handlers[write.payload.type_name].decide(write, loaded, now).changes
-            states[operation.n] = "applied"
-        return decided(self.proposal, states, self.kept, changes)
-
-    def _asked(self, asked: Asked, operation: Operation, write: WriteAsked) -> Asked:
-        """Return a write as it was asked, with the text that the proposal has now. Raises Refusal."""
-        payload = write.payload | ({} if operation.result is None else {"content": operation.result})
-        try:
-            model = parse_members(REQUEST_TYPES[write.type], payload)
-        except Refusal as refusal:
-            why = f"operation {operation.n} of {self.proposal.id}: {refusal.message}; edit it, or strike it"
-            raise Refusal("conflict", why, field="payload.operations") from None
-        return replace(asked, sender=self.proposal.by, session=write.session, payload=model)
+def _asked(asked: Asked, proposal: Proposal, operation: Operation, write: WriteAsked) -> Asked:
+    """Return a write as it was asked, with the text that the proposal has now. Raises Refusal."""
+    payload = write.payload | ({} if operation.result is None else {"content": operation.result})
+    try:
+        model = parse_members(REQUEST_TYPES[write.type], payload)
+    except Refusal as refusal:
+        why = f"operation {operation.n} of {proposal.id}: {refusal.message}; edit it, or strike it"
+        raise Refusal("conflict", why, field="payload.operations") from None
+    return replace(asked, sender=proposal.by, session=write.session, payload=model)
 
 
 def _id_of(asked: Asked) -> str:
@@ -164,10 +149,10 @@ def _sources_of(payload: Wire, result: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _digests(files: WholeFiles, group: str, ids: Collection[str]) -> dict[str, str]:
+def _digests(deps: Dependencies, group: str, ids: Collection[str]) -> dict[str, str]:
     """Return id -> SHA-256 of the entry's file; missing entries are left out."""
     digests: dict[str, str] = {}
     for id_ in ids:
-        for file in files.named(memory_folder(group), f"{id_}.json"):
-            digests[id_] = hashlib.sha256(files.view(file) or b"").hexdigest()
+        for file in deps.entry_files.standing(deps.whole_files, group, id_):
+            digests[id_] = hashlib.sha256(deps.whole_files.view(file) or b"").hexdigest()
     return digests

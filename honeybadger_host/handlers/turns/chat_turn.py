@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 import anyio
@@ -32,7 +31,6 @@ from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
 from honeybadger_host.agents import Agent, unknown_agent
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome, TurnUnderWay
-from honeybadger_host.handlers.conversation import load_to_append
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import not_blank, with_neutralised
 from honeybadger_host.handlers.speakers import check_names, speaker_of
@@ -191,7 +189,7 @@ class ChatTurn:
         outcome = TurnOutcome.of("\n\n".join(texts), said, self.shown.answers, why)
         return replace(outcome, steps=max(len(said), self.shown.step))
 
-    def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
+    def decide(self, asked: Asked, now: datetime) -> Outcome:
         """Decide the turns to append, and the reply."""
         number, changes = self.appended(now)
         outcome = self.outcome
@@ -312,12 +310,11 @@ def _load_step(step: bytes) -> ModelSaid:
     return ModelSaid(Visible.of(value.pop("text")).text, calls, **value)
 
 
-async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay) -> ChangeHandler[None]:
-    memory = runtime.memory
-    await runtime.threads.run(check_names, memory, asked, {"payload.sender": (asked.payload.sender, "user")})
+async def chat(runtime: AgentRuntime, asked: Asked[Chat], under_way: TurnUnderWay) -> ChangeHandler:
+    await runtime.threads.run(check_names, runtime.memory, asked, {"payload.sender": (asked.payload.sender, "user")})
     turn = begun(runtime, asked, under_way)
     await turn.run()
-    return ChangeHandler(turn.decide, partial(load_to_append, memory))
+    return ChangeHandler(turn.decide)
 
 
 async def stop_turn(stop: StopATurn, asked: Asked[StopTurn]) -> Mapping[str, Any]:

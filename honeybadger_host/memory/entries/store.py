@@ -13,7 +13,7 @@ from honeybadger_agent.wire import CATEGORY
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.group_folders import Listings
 from honeybadger_host.files.safe_files import kind_of
-from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.log import log
 from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry
 
@@ -40,6 +40,12 @@ class EntryFiles:
         """Return the files of an id: none, one, or several if a person copied it to another category."""
         files = [f"{folder}/{entry_id}.json" for folder in self.folders(group)]
         return [file for file in files if os.path.lexists(f"{self.home}/{file}")]
+
+    def standing(self, files: WholeFiles, group: str, entry_id: str) -> list[str]:
+        """Return the files of an id as they are after all that a batch has decided so far. Raises WorldFailed."""
+        for file in self.find(group, entry_id):
+            files.view(file)
+        return files.named(memory_folder(group), f"{entry_id}.json")
 
     def place(self, group: str, category: str, *, is_new: bool = True) -> str:
         """Return a category as it is spelled on disk; spellings that differ only in case are the same category.

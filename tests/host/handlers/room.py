@@ -126,7 +126,7 @@ class Room:
         self.asked += 1
         return Asked(group, folder, f"r{self.asked}", session, REQUEST_TYPES[type_].model_validate(payload))
 
-    def handler(self, type_: str) -> ChangeHandler[Any]:
+    def handler(self, type_: str) -> ChangeHandler:
         handler = self.table[type_]
         assert isinstance(handler, ChangeHandler)
         return handler
@@ -142,7 +142,7 @@ class Room:
     ) -> Outcome:
         """Decide one request, and forget it."""
         handler, asked = self.handler(type_), self.asking(type_, payload, by, in_session, in_group)
-        return handler.decide(asked, handler.prepare(asked), self.now)
+        return handler.decide(asked, self.now)
 
     def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
         """Decide one request and write it; return its result."""

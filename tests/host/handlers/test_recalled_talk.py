@@ -19,7 +19,7 @@ def say(room: Room, *turns: tuple[str, str], session: str = "main") -> None:
         role = "assistant" if sender == "assistant" else "user"
         payload = {"role": role, "content": content, "sender": sender}
         handler, asked = room.handler("append_turn"), room.asking("append_turn", payload, session=session)
-        outcome = handler.decide(asked, handler.prepare(asked), room.now)
+        outcome = handler.decide(asked, room.now)
         room.unit.apply(outcome.changes)
         room.write(outcome.changes)
     room.index.touch(f"data/sessions/main/{session}.jsonl")

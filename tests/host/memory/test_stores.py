@@ -32,13 +32,11 @@ class Stored:
     """Stores, and what the suite asks of them.
 
     Args:
-        load: as `prepare` of a request does.
         view: what a decision sees; `empty` before anything was saved.
         change: number -> a change that the view must show as `shown(number)`.
     """
 
     stores: Sequence[Store]
-    load: Callable[[], object]
     view: Callable[[], Any]
     empty: Any
     change: Callable[[int], Change]
@@ -49,7 +47,6 @@ def whole_files(home: Path) -> Stored:
     files = WholeFiles(home)
     return Stored(
         [files],
-        lambda: files.load(ENTRY),
         lambda: files.view(ENTRY),
         None,
         lambda number: FileWritten("main", "entry", ENTRY, b"%d" % number, files.view(ENTRY)),
@@ -66,7 +63,6 @@ def turns(home: Path) -> Stored:
 
     return Stored(
         [turn_logs],
-        lambda: turn_logs.load("main", "main"),
         lambda: turn_logs.next_number("main", "main") - 1,
         0,
         change,
@@ -86,7 +82,6 @@ def documents(home: Path) -> Stored:
 
     return Stored(
         [turn_logs, files, sessions],
-        lambda: sessions.load("main", "main"),
         lambda: len(sessions.view("main", "main").document.facts),
         0,
         change,
@@ -128,37 +123,33 @@ def decide(stored: Stored, *numbers: int) -> list[Change]:
 
 
 def test_a_decision_sees_earlier_ones_of_its_batch(stored: Stored) -> None:
-    stored.load()
     assert stored.view() == stored.empty
     decide(stored, 1, 2, 3)
 
 
 def test_what_was_written_is_there_in_the_next_batch(stored: Stored, tmp_path: Path) -> None:
-    stored.load()
+    stored.view()
     changes = decide(stored, 1, 2)
     write(tmp_path, changes)
     UnitOfWork(stored.stores).end_batch(changes)
-    stored.load()
     assert stored.view() == stored.shown(2)
     decide(stored, 3)
 
 
 def test_what_could_not_be_written_is_forgotten(stored: Stored, tmp_path: Path) -> None:
-    stored.load()
+    stored.view()
     first = decide(stored, 1)
     write(tmp_path, first)
     UnitOfWork(stored.stores).end_batch(first)
-    stored.load()
+    stored.view()
     decide(stored, 2, 3)
     UnitOfWork(stored.stores).end_batch(())
-    stored.load()
     assert stored.view() == stored.shown(1)
 
 
 def test_what_a_person_wrote_between_two_batches_is_seen(stored: Stored, tmp_path: Path) -> None:
-    stored.load()
+    stored.view()
     change = stored.change(1)
     UnitOfWork(stored.stores).end_batch(())
     write(tmp_path, [change])  # as an editor, a restored backup, or the run before
-    stored.load()
     assert stored.view() == stored.shown(1)

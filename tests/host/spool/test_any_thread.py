@@ -39,7 +39,7 @@ def case_of(name: str, folder: Path) -> tuple[Callable[[], object], Callable[[in
     files = WholeFiles(folder)
 
     def load(number: int) -> None:
-        files.load(f"groups/main/{number % 300}.json")
+        files.view(f"groups/main/{number % 300}.json")
         if number % 300 == 0:
             files.end_batch(())
 
