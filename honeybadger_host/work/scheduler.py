@@ -8,12 +8,12 @@ left its record in the same commit.
 import asyncio
 import contextlib
 import hashlib
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -90,7 +90,6 @@ class Scheduler:
         handler_of: run -> the handler of its turn.
         turn, change: see `Pipeline`.
         _begun: runs under way.
-        _wakes_at: time of the next step of any task.
     """
 
     home: Path
@@ -108,31 +107,31 @@ class Scheduler:
     _under_way: set[TaskKey] = field(default_factory=set)
     _begun: dict[TaskKey, datetime] = field(default_factory=dict)
     _tries: dict[TaskKey, int] = field(default_factory=dict)
-    _touched: set[TaskKey] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _wakes_at: datetime = EPOCH
+    _touched: SimpleQueue[TaskKey] = field(default_factory=SimpleQueue)
     _event: anyio.Event = field(default_factory=anyio.Event)
     _loop: Callable[[Callable[[], object]], object] = lambda wake: None
-    _counted: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.states.changed = self.touch
-        self._count()
 
     @property
     def status(self) -> Mapping[str, object]:
         """Return the counts of tasks for the status. Any thread."""
-        waiting = dict(self.states.waiting)
+        known, waiting = dict(self._known), dict(self.states.waiting)
+        active = [each for each in known.values() if each.task and not (each.problem or each.task.paused)]
+        broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
         return {
-            **self._counted,
+            "known": len(known),
+            "paused": len(known) - len(active) - len(broken),
+            "refused": broken[:MAX_NAMED],
+            "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
             "due": len(self._under_way),
             "waiting": sorted(f"{task_file(*key)}: {why}" for key, (_, why) in waiting.items())[:MAX_NAMED],
         }
 
     def touch(self, key: TaskKey) -> None:
         """Let the next look read a task again: its file or its record has changed."""
-        with self._lock:
-            self._touched.add(key)
+        self._touched.put(key)
         self.wake()
 
     def touch_file(self, file: str) -> None:
@@ -171,19 +170,22 @@ class Scheduler:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._event = anyio.Event()
-                for key, step in await anyio.to_thread.run_sync(self._look):
+                steps, wakes_at = await anyio.to_thread.run_sync(self._look)
+                for key, step in steps:
                     tasks.start_soon(self._do, key, step)
-                seconds = (self._wakes_at - self.clock()).total_seconds()
+                seconds = (wakes_at - self.clock()).total_seconds()
                 with anyio.move_on_after(min(seconds, LOOK_SECONDS)):
                     await self._event.wait()
 
     # -------------------------------------------------------------------------------------------------------- looking
 
-    def _look(self) -> list[tuple[TaskKey, _Step]]:
-        """Read changed files; return the steps that are due now, the longest due runs first. Worker thread."""
+    def _look(self) -> tuple[list[tuple[TaskKey, _Step]], datetime]:
+        """Read changed files; return the steps that are due now, the longest due runs first, and when the next one is.
+
+        Worker thread.
+        """
         now = self.clock()
-        with self._lock:
-            touched, self._touched = self._touched, set()
+        touched = {self._touched.get() for _ in range(self._touched.qsize())}
         for key in touched:
             self._read(key, now)
         for key, waiting in self._known.items():
@@ -204,22 +206,9 @@ class Scheduler:
             if step is not None:
                 self._under_way.add(key)
                 steps.append((key, step))
-        self._count()
         nexts = [known.next for known in self._known.values() if known.next is not None]
-        self._wakes_at = min(nexts, default=now + timedelta(seconds=LOOK_SECONDS))
-        return sorted(steps, key=lambda each: each[1].at if isinstance(each[1], Run) else EPOCH)
-
-    def _count(self) -> None:
-        """Count the tasks for the status."""
-        known = self._known
-        active = [each for each in known.values() if each.task and not (each.problem or each.task.paused)]
-        broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
-        self._counted = {
-            "known": len(known),
-            "paused": len(known) - len(active) - len(broken),
-            "refused": broken[:MAX_NAMED],
-            "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
-        }
+        steps.sort(key=lambda each: each[1].at if isinstance(each[1], Run) else EPOCH)
+        return steps, min(nexts, default=now + timedelta(seconds=LOOK_SECONDS))
 
     def _read(self, key: TaskKey, now: datetime) -> None:
         """Read a task's file; a fault is reported once."""
@@ -259,7 +248,11 @@ class Scheduler:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
             return self._note(key, "scheduled", until=now)
-        if self._is_idle(key, known, task):
+        why = self.why_idle(task) or ""
+        if why and why != known.problem:
+            log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
+        known.problem = why
+        if why:
             known.next = now + timedelta(seconds=LOOK_SECONDS)
             return None
         again_at, _ = self.states.waiting.get(key, (now, ""))
@@ -291,14 +284,6 @@ class Scheduler:
         if why:
             return self._not_run(key, run, "skipped", why)
         return run
-
-    def _is_idle(self, key: TaskKey, known: _Known, task: TaskFile) -> bool:
-        """Return whether a task does not run although its file is right; log once why."""
-        why = self.why_idle(task) or ""
-        if why and why != known.problem:
-            log.warning("task.refused", file=task_file(*key), why=why, now_what="until then it does not run")
-        known.problem = why
-        return bool(why)
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Record:
         """Return what records that a task was first seen, paused or resumed."""
