@@ -1,4 +1,4 @@
-"""The handlers over a home, and of the pipeline what they need: a batch is prepared, decided, journaled, written."""
+"""The handlers over a home, and of the pipeline what they need: a batch is decided, journaled, written."""
 
 import time
 from collections.abc import Mapping, Sequence
