@@ -6,11 +6,12 @@ were read becomes stale; the others are applied nevertheless.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
+from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import (
     RETIRED,
     RULES,
@@ -18,10 +19,10 @@ from honeybadger_host.curation.proposal import (
     OperationState,
     Proposal,
 )
-from honeybadger_host.curation.proposal_files import check_kept, decided
+from honeybadger_host.curation.proposal_files import decided, proposal_file
 from honeybadger_host.curation.said import uncopied
 from honeybadger_host.files.home import MEMORY, SUMMARY
-from honeybadger_host.handler_kinds import Asked, Outcome
+from honeybadger_host.handler_kinds import Outcome
 from honeybadger_host.journal.changes import Added, Change, FileRemoved, FileWritten, WholeFiles
 from honeybadger_host.memory.entries.entry import (
     Entry,
@@ -41,10 +42,10 @@ from honeybadger_host.memory.turn_log_store import (
     dreamt_file,
     dump_watermark,
     inferred_file,
-    parse_watermark,
+    mark_in,
     watermark_file,
 )
-from honeybadger_host.search.notes import NOTE_ID, notes_of
+from honeybadger_host.search.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.text.labels import each_once, folded
 from honeybadger_host.text.neutralise import escape_comments, neutralise, one_line, render_note
 from honeybadger_host.text.time_stamps import to_milliseconds
@@ -54,14 +55,15 @@ MADE_OF: Final = "made_of"
 _UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Applying:
-    """One proposal on its way into the journal.
+    """The decision about a proposal: each operation sees the changes of the ones before it.
 
     Args:
         proposal: with its gates checked.
         applies: whether a waiting operation is applied now; the others keep waiting.
         until: time of the newest turn that was consolidated or read for preferences; for a dream its own time.
+        decider: who decides.
         kept: bytes of the proposal's file; None when it is new.
     """
 
@@ -70,47 +72,45 @@ class Applying:
     proposal: Proposal
     applies: Callable[[Operation], bool]
     until: datetime
+    decider: str
+    now: datetime
     kept: bytes | None = None
+    _notes: dict[str, NotePlace] = field(init=False)
+    _mark: Watermark = field(init=False)
+    _part: str | None = field(init=False)
+    _retired: list[Retired] = field(default_factory=list)
+    _changes: list[Change] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._notes = notes_of(self._group, self._memory)
+        file = _mark_file(self.proposal)
+        self._mark = mark_in(None if file is None else self.files.view(file))
+        self._part = self._mark.part
 
     @property
-    def chosen(self) -> Sequence[Operation]:
-        return [each for each in self.proposal.operations if each.state == "waiting" and self.applies(each)]
+    def _group(self) -> str:
+        return self.proposal.group
 
-    def decide(self, asked: Asked, now: datetime) -> Outcome:
-        """Return all changes. Raises WorldFailed; Refusal if the proposal was changed meanwhile."""
-        check_kept(self.files, self.proposal, self.kept)
-        with self.files.trial():
-            return _Decision(self, asked.sender, now).outcome()
-
-
-class _Decision:
-    """The decision about a proposal: each operation sees the changes of the ones before it."""
-
-    def __init__(self, applying: Applying, decider: str, now: datetime) -> None:
-        self._applying = applying
-        self._proposal = applying.proposal
-        self._group = applying.proposal.group
-        self._view = applying.files.view
-        self._decider = decider
-        self._now = now
-        self._memory = self._view(f"groups/{self._group}/{MEMORY}") or b""
-        self._notes = notes_of(self._group, self._memory)
-        self._mark = self._marked()
-        self._part = self._mark.part
-        self._retired: list[Retired] = []
-        self._changes: list[Change] = []
+    @property
+    def _memory(self) -> bytes:
+        return self.files.view(f"groups/{self._group}/{MEMORY}") or b""
 
     def outcome(self) -> Outcome:
-        """Return all changes."""
-        states = {operation.n: self._state_after(operation) for operation in self._applying.chosen}
+        """Return all changes. Raises WorldFailed; Refusal if the proposal was changed meanwhile."""
+        proposal = self.proposal
+        if self.files.view(proposal_file(self._group, proposal.id)) != self.kept:
+            raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
+        chosen = [each for each in proposal.operations if each.state == "waiting" and self.applies(each)]
+        with self.files.trial():
+            states = {operation.n: self._state_after(operation) for operation in chosen}
         changes = [*self._changes]
         if self._retired:  # notes leave before others come
-            changes[:0] = archive_notes(self._group, self._memory, self._retired, CONSOLIDATOR, self._now)
-        left = {states.get(each.n, each.state) for each in self._proposal.operations}
-        is_over = self._applying.kept is None and "waiting" not in left  # all is refused: nothing is left to decide
-        if "applied" in states.values() or self._proposal.session is None or is_over:
+            changes[:0] = archive_notes(self._group, self._memory, self._retired, CONSOLIDATOR, self.now)
+        left = {states.get(each.n, each.state) for each in proposal.operations}
+        is_over = self.kept is None and "waiting" not in left  # all is refused: nothing is left to decide
+        if "applied" in states.values() or proposal.session is None or is_over:
             changes += self._moved()
-        return decided(self._proposal, states, self._applying.kept, changes)
+        return decided(proposal, states, self.kept, changes)
 
     def _state_after(self, operation: Operation) -> OperationState:
         """Apply an operation and return its new state."""
@@ -128,18 +128,18 @@ class _Decision:
     def _change(self, *changes: Change) -> None:
         """Add changes of whole files, which the next operations see."""
         for change in changes:
-            self._applying.files.apply(change)
+            self.files.apply(change)
             self._changes.append(change)
 
     def _write_summary(self, operation: Operation) -> OperationState:
         """Replace the session's part of summary.md, unless a later pass wrote it or a person edited it."""
-        session, file = self._proposal.session or "", f"groups/{self._group}/{SUMMARY}"
-        if self._mark.turn >= (self._proposal.last_turn or 0) and self._mark.proposal != self._proposal.id:
+        session, file = self.proposal.session or "", f"groups/{self._group}/{SUMMARY}"
+        if self._mark.turn >= (self.proposal.last_turn or 0) and self._mark.proposal != self.proposal.id:
             return "stale"
-        held = self._view(file)
+        held = self.files.view(file)
         text = (held or b"").decode(errors="surrogateescape")  # bytes that are not UTF-8 stay
         standing = part_of(text, session)
-        if standing is not None and digest_of(standing) != self._part and self._applying.kept is None:
+        if standing is not None and digest_of(standing) != self._part and self.kept is None:
             return "waiting"
         body = f"({self._source_of(operation)})\n{self._told(operation)}"
         data = with_part(text, session, body).encode(errors="surrogateescape")
@@ -149,7 +149,7 @@ class _Decision:
 
     def _history(self, operation: Operation) -> str:
         """Return an entry of HISTORY.md: a line with its time, its turns and the author of its text, then the text."""
-        asked, until = self._proposal, f"{self._applying.until.astimezone(UTC):%Y-%m-%d %H:%M}"
+        asked, until = self.proposal, f"{self.until.astimezone(UTC):%Y-%m-%d %H:%M}"
         turns = f"session {asked.session}, turns {asked.first_turn}-{asked.last_turn}"
         return f"[{until}] {turns} ({self._source_of(operation)})\n{self._told(operation)}\n\n"
 
@@ -165,11 +165,11 @@ class _Decision:
         """Return a phrase that names the author of a text."""
         match self._writer(operation):
             case "":
-                return "in people's words" + ("" if self._proposal.by == RULES else f", chosen by {self._proposal.by}")
-            case self._decider:
-                return f"written by {self._decider}"
+                return "in people's words" + ("" if self.proposal.by == RULES else f", chosen by {self.proposal.by}")
+            case self.decider:
+                return f"written by {self.decider}"
             case writer:
-                accepted = "unchecked" if self._decider == CONSOLIDATOR else f"accepted by {self._decider}"
+                accepted = "unchecked" if self.decider == CONSOLIDATOR else f"accepted by {self.decider}"
                 return f"written by {writer}, {accepted}"
 
     def _writer(self, operation: Operation) -> str:
@@ -178,15 +178,15 @@ class _Decision:
         if quotes and not operation.by and not uncopied(operation.result or "", quotes):
             return ""
         is_edited = any(each.by for each in operation.evidence)
-        return operation.by or (self._decider if is_edited else self._proposal.by)
+        return operation.by or (self.decider if is_edited else self.proposal.by)
 
     def _author(self, operation: Operation) -> str:
         """Return the author of an operation's result: the speaker, or the model and the person who accepted it."""
         name = self._writer(operation)
         if not name:
             name = f"{operation.evidence[0].by} via {CONSOLIDATOR}" if operation.evidence[0].by else CONSOLIDATOR
-        elif name != self._decider:
-            name = f"{name} accepted by {self._decider}"
+        elif name != self.decider:
+            name = f"{name} accepted by {self.decider}"
         return one_line(name.translate(_UNSIGNABLE)).text
 
     def _apply(self, operation: Operation) -> bool:
@@ -199,22 +199,24 @@ class _Decision:
             return False
         if operation.result is not None and operation.category is None:
             at = None if self._writer(operation) else operation.evidence[0].at
-            note = render_note(operation.result, operation.title or "Notes", self._author(operation), at or self._now)
+            note = render_note(operation.result, operation.title or "Notes", self._author(operation), at or self.now)
             self._changes.append(Added.of("note", self._group, note.data))
         elif operation.result is not None and operation.category is not None:
-            category, text = self._applying.entries.place(self._group, operation.category), folded(operation.result)
+            category, text = self.entries.place(self._group, operation.category), folded(operation.result)
             ids = [entry_id(category, text, n) for n in range(1 + len(operation.sources))]  # sources may have some
             places = (entry_file(self._group, category, each) for each in ids)
-            file = next((each for each in places if self._view(each) is None), None)
+            file = next((each for each in places if self.files.view(each) is None), None)
             if file is None:
                 return False
             entry = self._new_entry(operation, file, [entry for _, entry, _ in sources])
             self._change(FileWritten(self._group, "entry", file, dump_entry(entry), None))
         if operation.op in RETIRED:
-            why = f"{operation.op} by proposal {self._proposal.id}"
+            why = f"{operation.op} by proposal {self.proposal.id}"
             self._retired += [Retired(self._notes.pop(note).span, why) for note in notes]
             for file, entry, data in sources:
-                self._change(*archive_entry(self._group, file, entry, data, self._view(archived_file(file)), by=None))
+                self._change(
+                    *archive_entry(self._group, file, entry, data, self.files.view(archived_file(file)), by=None)
+                )
         return True
 
     def _refine(self, operation: Operation) -> bool:
@@ -225,7 +227,7 @@ class _Decision:
         file, entry, data = found
         category = operation.category or entry.category
         to = entry_file(self._group, category, entry.id)
-        if to != file and self._view(to) is not None:
+        if to != file and self.files.view(to) is not None:
             return False
         refined = dump_entry(replace(entry, category=category, tags=operation.tags, aliases=operation.aliases))
         self._change(FileWritten(self._group, "entry", to, refined, data if to == file else None))
@@ -235,15 +237,15 @@ class _Decision:
 
     def _entry(self, source: str) -> tuple[str, Entry, bytes] | None:
         """Return file, entry and bytes of a source; None if it changed, is gone, or has copies."""
-        files = self._applying.entries.standing(self._applying.files, self._group, source)
-        data = self._view(files[0]) if len(files) == 1 else None
-        if data is None or hashlib.sha256(data).hexdigest() != self._proposal.base.get(source):
+        files = self.entries.standing(self.files, self._group, source)
+        data = self.files.view(files[0]) if len(files) == 1 else None
+        if data is None or hashlib.sha256(data).hexdigest() != self.proposal.base.get(source):
             return None
         return files[0], parse_entry(data, files[0]), data
 
     def _new_entry(self, operation: Operation, file: str, sources: Sequence[Entry]) -> Entry:
         """Return the new entry of an operation. A merge has the earliest `created`, a part its source's author."""
-        now = to_milliseconds(self._now)
+        now = to_milliseconds(self.now)
         heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op == "merge" else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
@@ -256,7 +258,7 @@ class _Decision:
             tags=each_once((*operation.tags, *(tag for entry in heirs for tag in entry.tags))),
             created=min((entry.created for entry in heirs if entry.created is not None), default=now),
             updated=now,
-            metadata={**metadata, **operation.metadata, "proposal": self._proposal.id},
+            metadata={**metadata, **operation.metadata, "proposal": self.proposal.id},
             by=(heirs or sources)[0].by if sources else self._author(operation),
             title=title or None,
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
@@ -265,26 +267,18 @@ class _Decision:
             origin=_shared_origin(heirs),
         )
 
-    def _marked(self) -> Watermark:
-        """Return the present watermark."""
-        file = _mark_file(self._proposal)
-        try:
-            return parse_watermark(None if file is None else self._view(file)) or Watermark(turn=0)
-        except ValueError:
-            return Watermark(turn=0)
-
     def _moved(self) -> Sequence[Change]:
         """Return the change that moves the watermark behind the proposal; none when it is there already."""
-        proposal, before, file = self._proposal, self._mark, _mark_file(self._proposal)
+        proposal, before, file = self.proposal, self._mark, _mark_file(self.proposal)
         again = tuple(each for each in before.again if each != (proposal.first_turn, proposal.last_turn))
         mark = before.model_copy(update={"part": self._part, "again": again})
-        if proposal.session is None and self._applying.kept is None:
-            mark = mark.model_copy(update={"at": self._applying.until, "proposal": proposal.id})
+        if proposal.session is None and self.kept is None:
+            mark = mark.model_copy(update={"at": self.until, "proposal": proposal.id})
         elif (proposal.last_turn or 0) > before.turn:
-            mark = mark.model_copy(update={"turn": proposal.last_turn, "at": self._now, "proposal": proposal.id})
+            mark = mark.model_copy(update={"turn": proposal.last_turn, "at": self.now, "proposal": proposal.id})
         if file is None or mark == before:
             return ()
-        return [FileWritten(self._group, "watermark", file, dump_watermark(mark), self._view(file))]
+        return [FileWritten(self._group, "watermark", file, dump_watermark(mark), self.files.view(file))]
 
 
 def _mark_file(proposal: Proposal) -> str | None:

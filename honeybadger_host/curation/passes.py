@@ -29,7 +29,7 @@ from honeybadger_host.curation.proposal_files import proposal_file, readable, un
 from honeybadger_host.curation.said import Turns
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.home import JOURNAL_FILE, MEMORY
-from honeybadger_host.handler_kinds import Asked, ChangeHandler
+from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.journal.changes import WholeFiles, read_whole
 from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.log import log
@@ -143,10 +143,14 @@ class PassDependencies:
         Raises WorldFailed if another change came first, or the disk is full; nothing was changed.
         """
         applies = partial(applies_itself, policy=self.settings.curation.apply)
-        applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
+
+        def decide(asked: Asked, now: datetime) -> Outcome:
+            files, entries = self.whole_files, self.entry_files
+            return Applying(files, entries, proposal, applies, until, asked.sender, now).outcome()
+
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(applying.decide)))
+        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(decide)))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))

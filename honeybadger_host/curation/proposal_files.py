@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from honeybadger_agent.wire import UNDECIDED, Refusal
+from honeybadger_agent.wire import UNDECIDED
 from honeybadger_host.curation.proposal import (
     Operation,
     OperationState,
@@ -20,7 +20,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import printable
 from honeybadger_host.handler_kinds import Outcome
-from honeybadger_host.journal.changes import Change, FileWritten, WholeFiles, read_whole
+from honeybadger_host.journal.changes import Change, FileWritten, read_whole
 from honeybadger_host.text.labels import folded
 
 
@@ -129,12 +129,6 @@ def with_states(proposal: Proposal, states: Mapping[int, OperationState]) -> Pro
         each.model_copy(update={"state": states.get(each.n, each.state)}) for each in proposal.operations
     )
     return proposal.model_copy(update={"operations": operations})
-
-
-def check_kept(files: WholeFiles, proposal: Proposal, kept: bytes | None) -> None:
-    """Raise Refusal if the file of a proposal has changed since it was read."""
-    if files.view(proposal_file(proposal.group, proposal.id)) != kept:
-        raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
 
 
 def decided(

@@ -17,7 +17,7 @@ from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, Who
 from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, place_of
 from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.turn_log_store import dump_watermark, mark_in, watermark_file
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.turn import Turn
 
@@ -94,10 +94,7 @@ def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: date
     """Return the change that counts imported turns as consolidated, so that no model is paid to read them."""
     file = watermark_file(asked.group, asked.session)
     held = files.view(file)
-    try:
-        mark = parse_watermark(held) or Watermark(turn=0)
-    except ValueError:
-        return []
+    mark = mark_in(held)
     if mark.turn != before:
         return []  # earlier turns of the session still wait for consolidation
     made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))

@@ -216,6 +216,14 @@ def parse_watermark(data: bytes | None) -> Watermark | None:
     return checked(Watermark, read_json(data))
 
 
+def mark_in(data: bytes | None) -> Watermark:
+    """Return the content of a file; that of none if there is no file, or it cannot be read."""
+    try:
+        return parse_watermark(data) or Watermark(turn=0)
+    except ValueError:
+        return Watermark(turn=0)
+
+
 def dump_watermark(mark: Watermark) -> bytes:
     return orjson.dumps(mark.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE)
 

@@ -16,12 +16,12 @@ from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget, WrongAnswer
 from honeybadger_host.curation.dreams import Dreamt
 from honeybadger_host.curation.proposal import Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, readable, stored, with_states
+from honeybadger_host.curation.proposal_files import decided, proposal_file, proposal_in, readable, stored, with_states
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.handlers.review.reverting import Reverting
+from honeybadger_host.handlers.review.reverting import reverted
 from honeybadger_host.handlers.review.writes import accepted
 from honeybadger_host.journal.changes import read_whole
 from honeybadger_host.memory.entries.store import EntryFiles
@@ -62,22 +62,28 @@ def decide_proposal(
     edited = read_whole(deps.home / file)
     if edited is not None:
         _parsed(edited, asked.group, name)  # else its last good version, without the edit, is decided
-    data = deps.whole_files.view(file) or b""
-    proposal = _parsed(data or None, asked.group, name)
-    files, payload = deps.whole_files, asked.payload
+    data, payload = deps.whole_files.view(file), asked.payload
+    proposal = _parsed(data, asked.group, name)
     if payload.decision == "revert":
-        return Reverting(deps.journal.path, files, proposal, data).decide(now)
+        return reverted(deps.journal.path, deps.whole_files, proposal, data, now)
     chosen = _chosen(proposal, payload)
-    is_struck = payload.decision == "strike"
     if payload.result is not None:
         proposal = _with_result(proposal, payload, chosen, asked.sender)
-    proposal = with_states(proposal, dict.fromkeys(chosen, "struck" if is_struck else "waiting"))
-    applied = frozenset[int]() if is_struck else chosen
-    if proposal.kind == "write" and applied:
-        return accepted(deps, writes, asked, now, proposal, applied)
+    if payload.decision == "strike":
+        return decided(proposal, dict.fromkeys(chosen, "struck"), data, ())
+    if proposal.kind == "write":
+        return accepted(deps, writes, asked, now, proposal, chosen)
+    proposal = with_states(proposal, dict.fromkeys(chosen, "waiting"))  # also what a gate refused
     return Applying(
-        files, deps.entry_files, proposal, lambda operation: operation.n in applied, proposal.made_at, data
-    ).decide(asked, now)
+        deps.whole_files,
+        deps.entry_files,
+        proposal,
+        lambda operation: operation.n in chosen,
+        proposal.made_at,
+        asked.sender,
+        now,
+        data,
+    ).outcome()
 
 
 async def consolidate(deps: Dependencies, now: Consolidates | None, asked: Asked[Consolidate]) -> Mapping[str, Any]:

@@ -5,15 +5,15 @@ the pass is not the session's newest, its turns are marked to be consolidated ag
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final, cast
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.proposal import OperationState, Proposal
+from honeybadger_host.curation.proposal import Proposal
 from honeybadger_host.curation.proposal_files import decided, proposal_file
-from honeybadger_host.documents.history import Removal, removal_of, remove_notes
+from honeybadger_host.documents.history import removal_of, remove_notes
 from honeybadger_host.documents.in_use import merged_as
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.handler_kinds import Outcome
@@ -28,104 +28,90 @@ from honeybadger_host.journal.changes import (
     WholeKind,
 )
 from honeybadger_host.journal.reader import read_requests_of
+from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import name_in
 from honeybadger_host.memory.markdown.archive import bring_back_notes, leave_archive
 from honeybadger_host.memory.markdown.notes import standing_span
-from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, mark_in, watermark_file
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
 _KEPT: Final = ("history", "proposal", "note_archived")
 _FIELD: Final = "payload.proposal"
 
 
-@dataclass(frozen=True, slots=True)
-class Reverting:
-    """Reverts one proposal; `kept` is the content of its file."""
+def reverted(journal: Path, files: WholeFiles, proposal: Proposal, data: bytes | None, now: datetime) -> Outcome:
+    """Return the opposite of each change of a proposal; later changes stay, and their files are named in the result.
 
-    journal: Path
-    files: WholeFiles
-    proposal: Proposal
-    kept: bytes
+    Args:
+        data: the content of its file.
+    Raises WorldFailed; Refusal if the journal no longer has the changes.
+    """
+    group = proposal.group
+    if not any(each.state == "applied" for each in proposal.operations):
+        raise Refusal("conflict", f"nothing of proposal {proposal.id} is applied", field=_FIELD)
+    left = _KEPT if proposal.session is not None else (*_KEPT, "watermark")
+    rows = read_requests_of(journal, proposal_file(group, proposal.id))[::-1]
+    rows = [row for row in rows if row.kind not in left]
+    if not rows:
+        why = f"the journal no longer knows what proposal {proposal.id} changed; nothing was changed"
+        raise Refusal("conflict", why, field=_FIELD)
+    changes, kept = _notes(journal, files, group, rows)
+    mark = mark_in(files.view(watermark_file(group, proposal.session or "")))
+    texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
+    for row in rows:
+        if row.kind not in WHOLE_KINDS:
+            continue
+        before = content_before(journal, row, _FIELD)
+        place = row.kind.removesuffix(REMOVED), row.file
+        held = texts.get(place, files.view(row.file))
+        if row.kind == "watermark":
+            texts[place] = _moved_back(mark, before, proposal) if held is not None else None
+        elif row.kind != "summary" or mark.proposal in ("", proposal.id):  # else a later pass wrote another summary
+            after = None if row.kind.endswith(REMOVED) else row.data
+            before = b"" if before is None and row.kind == "summary" else before
+            texts[place] = _undone(row.file, before, after, held)
+            if held not in (before, after):
+                kept.append(row.file)
+    moved = {name_in(file) for file in kept}
+    for (kind, file), text in texts.items():
+        held = files.view(file)
+        is_elsewhere = held is None and name_in(file) in moved  # an entry that was moved, and changed since
+        if text != held and not is_elsewhere:
+            changes.append(change_to(group, file, held, text, cast(WholeKind, kind))[0])
+    if proposal.session is not None:
+        span = f"{proposal.first_turn}-{proposal.last_turn}"
+        said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {proposal.session})\n\n"
+        changes.append(Added.of("history", group, said.encode()))
+    outcome = decided(proposal, {each.n: "struck" for each in proposal.operations}, data, changes)
+    return replace(outcome, result={**outcome.result, "kept": kept})
 
-    @property
-    def _mark_file(self) -> str:
-        return watermark_file(self.proposal.group, self.proposal.session or "")
 
-    def decide(self, now: datetime) -> Outcome:
-        """Return the opposite of each change; later changes stay, and their files are named in the result.
+def _notes(journal: Path, files: WholeFiles, group: str, rows: Sequence[Row]) -> tuple[list[Change], list[str]]:
+    """Return the changes that remove added notes and restore removed ones, and MEMORY.md if a note was changed."""
+    file = f"groups/{group}/{MEMORY}"
+    held, archive = files.view(file) or b"", files.view(f"groups/{group}/{ARCHIVE}")
+    found = [standing_span(held, row.data) for row in rows if row.kind == "note"]
+    kept = [file] if None in found else []
+    spans = sorted({span for span in found if span is not None})
+    removed = [removal_of(journal, row) for row in rows if row.kind == NOTE_REMOVED]
+    gone = [note for removal in removed for note in removal.notes]
+    if not spans:
+        return [*(bring_back_notes(group, held, archive, removed, gone) if gone else ())], kept
+    back = [Added.of("note", group, b"\n" + note.strip(b"\r\n") + b"\n") for note in gone]
+    return [remove_notes(group, file, held, spans), *back, *leave_archive(group, archive, gone)], kept
 
-        Raises WorldFailed; Refusal if the journal no longer has the changes.
-        """
-        proposal, group = self.proposal, self.proposal.group
-        if not any(each.state == "applied" for each in proposal.operations):
-            raise Refusal("conflict", f"nothing of proposal {proposal.id} is applied", field=_FIELD)
-        left = _KEPT if proposal.session is not None else (*_KEPT, "watermark")
-        rows = read_requests_of(self.journal, proposal_file(group, proposal.id))[::-1]
-        rows = [row for row in rows if row.kind not in left]
-        if not rows:
-            why = f"the journal no longer knows what proposal {proposal.id} changed; nothing was changed"
-            raise Refusal("conflict", why, field=_FIELD)
-        added = [row.data for row in rows if row.kind == "note"]
-        removed = [removal_of(self.journal, row) for row in rows if row.kind == NOTE_REMOVED]
-        changes, kept = self._notes(added, removed)
-        mark = self._mark()
-        is_newest = mark is None or mark.proposal == proposal.id
-        texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
-        for row in rows:
-            if row.kind not in WHOLE_KINDS:
-                continue
-            before = content_before(self.journal, row, _FIELD)
-            place = row.kind.removesuffix(REMOVED), row.file
-            held = texts.get(place, self.files.view(row.file))
-            if row.kind == "watermark":
-                texts[place] = self._moved_back(mark, before) if held is not None else None
-            elif row.kind != "summary" or is_newest:  # a later pass wrote another summary
-                after = None if row.kind.endswith(REMOVED) else row.data
-                before = b"" if before is None and row.kind == "summary" else before
-                texts[place] = _undone(row.file, before, after, held)
-                if held not in (before, after):
-                    kept.append(row.file)
-        moved = {name_in(file) for file in kept}
-        for (kind, file), text in texts.items():
-            held = self.files.view(file)
-            is_elsewhere = held is None and name_in(file) in moved  # an entry that was moved, and changed since
-            if text != held and not is_elsewhere:
-                changes.append(change_to(group, file, held, text, cast(WholeKind, kind))[0])
-        if proposal.session is not None:
-            span = f"{proposal.first_turn}-{proposal.last_turn}"
-            said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {proposal.session})\n\n"
-            changes.append(Added.of("history", group, said.encode()))
-        states: dict[int, OperationState] = {each.n: "struck" for each in proposal.operations}
-        outcome = decided(proposal, states, self.kept, changes)
-        return replace(outcome, result={**outcome.result, "kept": kept})
 
-    def _notes(self, added: Sequence[bytes], removed: Sequence[Removal]) -> tuple[list[Change], list[str]]:
-        """Return the changes that remove added notes and restore removed ones, and MEMORY.md if a note was changed."""
-        group, file = self.proposal.group, f"groups/{self.proposal.group}/{MEMORY}"
-        held, archive = self.files.view(file) or b"", self.files.view(f"groups/{self.proposal.group}/{ARCHIVE}")
-        found = [standing_span(held, note) for note in added]
-        kept = [file] if None in found else []
-        spans = sorted({span for span in found if span is not None})
-        gone = [note for removal in removed for note in removal.notes]
-        if not spans:
-            return [*(bring_back_notes(group, held, archive, removed, gone) if gone else ())], kept
-        back = [Added.of("note", group, b"\n" + note.strip(b"\r\n") + b"\n") for note in gone]
-        return [remove_notes(group, file, held, spans), *back, *leave_archive(group, archive, gone)], kept
+def _moved_back(mark: Watermark, before: bytes | None, proposal: Proposal) -> bytes:
+    """Return the session's watermark before the pass, or with its turns marked to be consolidated again.
 
-    def _mark(self) -> Watermark | None:
-        """Return the present watermark of the session; None if there is none, or its file is damaged."""
-        try:
-            return parse_watermark(self.files.view(self._mark_file))
-        except ValueError:
-            return None
-
-    def _moved_back(self, mark: Watermark | None, before: bytes | None) -> bytes:
-        """Return the session's watermark before the pass, or with its turns marked to be consolidated again."""
-        if mark is None or mark.proposal == self.proposal.id:
-            then = parse_watermark(before) or Watermark(turn=0)
-            return dump_watermark(then.model_copy(update={"again": () if mark is None else mark.again}))
-        span = (self.proposal.first_turn or 0, self.proposal.last_turn or 0)
-        return dump_watermark(mark.model_copy(update={"again": tuple(sorted({*mark.again, span}))}))
+    Args:
+        mark: the present one.
+        before: the content of its file before the pass.
+    """
+    if mark.proposal in ("", proposal.id):
+        return dump_watermark(mark_in(before).model_copy(update={"again": mark.again}))
+    span = (proposal.first_turn or 0, proposal.last_turn or 0)
+    return dump_watermark(mark.model_copy(update={"again": tuple(sorted({*mark.again, span}))}))
 
 
 def _undone(file: str, before: bytes | None, after: bytes | None, held: bytes | None) -> bytes | None:
