@@ -56,8 +56,8 @@ class Corpora:
 
     @property
     def resident_bytes(self) -> int:
-        held = [self._held[group] for group in list(self._used)]
-        return sum(each.corpus.memory_bytes for each in held if each.corpus is not None)
+        in_memory = [self._held[group].corpus for group in list(self._used)]
+        return sum(corpus.memory_bytes for corpus in in_memory if corpus is not None)
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:
         """Return the result of `ask` for a group's corpus, global documents included. Raises WorldFailed."""
