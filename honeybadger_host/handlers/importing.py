@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from honeybadger_agent.wire import MAX_LINE_CHARACTERS, ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
@@ -14,108 +14,80 @@ from honeybadger_host.handlers.entries.answers import cleaned
 from honeybadger_host.handlers.redaction import Texts, with_neutralised
 from honeybadger_host.handlers.speakers import taken_names
 from honeybadger_host.journal.changes import Change, FileWritten, TurnAdded, WholeFiles
-from honeybadger_host.journal.forgetting import Tombstones, read_tombstones
+from honeybadger_host.journal.forgetting import read_tombstones
 from honeybadger_host.memory.entries.entry import Entry, Origin, dump_entry, entry_file, place_of
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import dump_watermark, mark_in, watermark_file
 from honeybadger_host.text.neutralise import one_line
-from honeybadger_host.text.turn import Turn
-
-
-@dataclass(slots=True)
-class _Taken:
-    """The records of a request that were taken so far.
-
-    Args:
-        taken_names: name that a turn is shown under -> whose it is.
-    """
-
-    forgotten: Tombstones
-    taken_names: Mapping[str, str]
-    changes: list[Change] = field(default_factory=list)
-    refused: list[dict[str, str]] = field(default_factory=list)
-    neutralised: Counter[str] = field(default_factory=Counter)
-    files: set[str] = field(default_factory=set)
-    added: int = 0
-
-    def check(self, text: str) -> None:
-        """Raise Refusal if it repeats a forgotten text."""
-        if self.forgotten.knows(text):
-            raise Refusal("invalid", "it says what was forgotten in this group")
 
 
 def import_records(deps: Dependencies, asked: Asked[ImportRecords], now: datetime) -> Outcome:
     """Import records. Forgotten texts do not come back."""
-    payload = asked.payload
-    if payload.turns and not deps.settings.conversation.enabled:
+    turns, entries = asked.payload.turns or (), asked.payload.entries or ()
+    if turns and not deps.settings.conversation.enabled:
         raise Refusal("invalid", OFF, field="payload.turns")
-    said = [turn.sender for turn in payload.turns or () if turn.sender != turn.role]
-    names = taken_names(deps, asked.group, "", said)
-    texts, taken = deps.texts(asked), _Taken(read_tombstones(deps.journal.path, asked.group), names)
-    if payload.turns:
-        _take_turns(deps, texts, payload.turns, taken, now)
-    for entry in payload.entries or ():
-        _take_entry(deps, texts.of_record(), entry, taken, now)
-    known = len(payload.turns or ()) + len(payload.entries or ()) - taken.added - len(taken.refused)
-    result = {"added": taken.added, "known": known, "refused": taken.refused}
-    return Outcome(with_neutralised(result, taken.neutralised), tuple(taken.changes))
-
-
-def _take_turns(deps: Dependencies, texts: Texts, turns: Sequence[ImportedTurn], taken: _Taken, now: datetime) -> None:
-    asked = texts.asked
-    before = number = deps.turn_logs.next_number(asked.group, asked.session) - 1
-    last = deps.turn_logs.last_at(asked.group, asked.session)
-    for said in turns:
+    names = taken_names(deps, asked.group, "", [turn.sender for turn in turns if turn.sender != turn.role])
+    texts, forgotten = deps.texts(asked), read_tombstones(deps.journal.path, asked.group)
+    added: list[TurnAdded] = []
+    written: dict[str, FileWritten] = {}
+    refused: list[dict[str, str]] = []
+    neutralised: Counter[str] = Counter()
+    for said in (*turns, *entries):
+        own = texts.of_record()
         try:
-            taken.check(said.content)
-            if (whose := taken.taken_names.get(said.sender or "")) is not None:
-                raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
-            turn = _turn(texts.of_record(), said, number + 1, last, taken, now)
+            if forgotten.knows(said.content):
+                raise Refusal("invalid", "it says what was forgotten in this group")
+            if isinstance(said, ImportedTurn):
+                added.append(_turn(deps, own, said, added, names, now))
+            else:
+                change = _entry(deps, own, said, now)
+                if change is None or change.file in written:
+                    continue
+                written[change.file] = change
         except Refusal as refusal:
-            taken.refused.append({"id": said.id, "why": refusal.message})
+            refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
             continue
-        number, last = turn.number, turn.at
-        taken.added += 1
-        taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
-    if number > before:
-        taken.changes += _marked(deps.whole_files, asked, before, number, now)
+        neutralised.update(own.changed)
+    known = len(turns) + len(entries) - len(added) - len(written) - len(refused)
+    result = {"added": len(added) + len(written), "known": known, "refused": refused}
+    marked = _marked(deps.whole_files, asked, added, now) if added else ()
+    return Outcome(with_neutralised(result, neutralised), (*added, *marked, *written.values()))
 
 
-def _turn(texts: Texts, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime) -> Turn:
-    """Return a turn as the log keeps it. Raises Refusal."""
+def _turn(
+    deps: Dependencies,
+    texts: Texts,
+    said: ImportedTurn,
+    added: Sequence[TurnAdded],
+    names: Mapping[str, str],
+    now: datetime,
+) -> TurnAdded:
+    """Return a turn as the log keeps it. Raises Refusal.
+
+    Args:
+        added: the turns before it.
+        names: name that a turn is shown under -> whose it is.
+    """
+    group, session = texts.asked.group, texts.asked.session
+    if (whose := names.get(said.sender or "")) is not None:
+        raise Refusal("forbidden", f"the name it is shown under, {said.sender!r}, {whose}")
     speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
     named = said.model_copy(update={"sender": speaker[:MAX_LINE_CHARACTERS] or said.role})
+    number = deps.turn_logs.next_number(group, session) + len(added)
+    last = added[-1].turn.at if added else deps.turn_logs.last_at(group, session)
     turn = replace(turn_in(texts, named, "turn"), number=number, at=at_or_later(said.at, last, now, "at"))
-    taken.neutralised.update(texts.changed)
-    return turn
+    return TurnAdded(group, session, turn, dump_turn(turn, said.id))
 
 
-def _marked(files: WholeFiles, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
+def _marked(files: WholeFiles, asked: Asked, added: Sequence[TurnAdded], now: datetime) -> list[Change]:
     """Return the change that counts imported turns as consolidated, so that no model is paid to read them."""
     file = watermark_file(asked.group, asked.session)
     held = files.view(file)
     mark = mark_in(held)
-    if mark.turn != before:
+    if mark.turn != added[0].turn.number - 1:
         return []  # earlier turns of the session still wait for consolidation
-    made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
+    made = dump_watermark(mark.model_copy(update={"turn": added[-1].turn.number, "at": now}))
     return [FileWritten(asked.group, "watermark", file, made, held)]
-
-
-def _take_entry(deps: Dependencies, texts: Texts, said: ImportedEntry, taken: _Taken, now: datetime) -> None:
-    group = texts.asked.group
-    target = entry_file(group, deps.entry_files.place(group, said.category), said.id)
-    try:
-        taken.check(said.content)
-        entry = _entry(texts, said, target, now)
-        if target in taken.files or _is_there(deps, group, entry):
-            return
-    except Refusal as refusal:
-        taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
-        return
-    taken.files.add(target)
-    taken.added += 1
-    taken.neutralised.update(texts.changed)
-    taken.changes.append(FileWritten(group, "entry", target, dump_entry(entry), None))
 
 
 def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
@@ -128,12 +100,14 @@ def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
     return False
 
 
-def _entry(texts: Texts, said: ImportedEntry, target: str, now: datetime) -> Entry:
-    """Return an entry with its texts cleaned as by `save_memory`. Raises Refusal."""
+def _entry(deps: Dependencies, texts: Texts, said: ImportedEntry, now: datetime) -> FileWritten | None:
+    """Return an entry's file, with its texts cleaned as by `save_memory`; None if it is there. Raises Refusal."""
+    group = texts.asked.group
+    target = entry_file(group, deps.entry_files.place(group, said.category), said.id)
     members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
     clean = cleaned(texts, SaveMemory(**members, origin="imported"))
     created = min(time_given(said.created, "created"), now) if said.created else now
-    return Entry(
+    entry = Entry(
         id=said.id,
         category=place_of(target)[1],
         content=clean.content,
@@ -146,3 +120,4 @@ def _entry(texts: Texts, said: ImportedEntry, target: str, now: datetime) -> Ent
         aliases=tuple(clean.aliases or ()),
         origin=Origin("imported", where=clean.origin_from),
     )
+    return None if _is_there(deps, group, entry) else FileWritten(group, "entry", target, dump_entry(entry), None)
