@@ -6,7 +6,7 @@ by the sender who asked for it (docs/decisions/032-what-a-save-meets.md).
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,9 +14,6 @@ from typing import Any
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import (
     REQUEST_TYPES,
-    ChangeMany,
-    DeleteMemory,
-    EditMemory,
     Refusal,
     SaveMemory,
     Wire,
@@ -27,6 +24,7 @@ from honeybadger_host.curation.proposal_files import decided, proposal_file
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.journal.changes import Change, FileWritten
+from honeybadger_host.memory.entries.entry import name_in
 
 
 def reviewed(deps: Dependencies, handler: ChangeHandler, groups: Collection[str]) -> ChangeHandler:
@@ -41,23 +39,21 @@ def reviewed(deps: Dependencies, handler: ChangeHandler, groups: Collection[str]
         if asked.payload.type_name == "update_memory":
             section, payload["content"] = texts.note(payload.get("section", ""), payload["content"])
             payload |= {"section": section} if section else {}
-        return _proposed(deps, asked, payload, outcome.result, now)
+        return _proposed(deps, asked, payload, outcome, now)
 
     return ChangeHandler(decide)
 
 
-def _proposed(
-    deps: Dependencies, asked: Asked, payload: dict[str, Any], result: Mapping[str, Any], now: datetime
-) -> Outcome:
+def _proposed(deps: Dependencies, asked: Asked, payload: dict[str, Any], trial: Outcome, now: datetime) -> Outcome:
     """Return the proposal that a write becomes.
 
     Args:
         payload: its payload without credentials.
-        result: the answer of its trial.
+        trial: what it would do now.
     """
-    if "content" in payload and "content" in result:
-        payload["content"] = result["content"]  # screened below its title, too
-    sources = _sources_of(asked.payload, result)
+    if "content" in payload and "content" in trial.result:
+        payload["content"] = trial.result["content"]  # screened below its title, too
+    sources = _sources_of(asked.payload, trial.changes)
     operation = Operation(
         n=1,
         op="write",
@@ -77,7 +73,7 @@ def _proposed(
     )
     file = proposal_file(asked.group, proposal.id)
     change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), deps.whole_files.view(file))
-    return Outcome({**result, "proposal": proposal.id}, (change,))
+    return Outcome({**trial.result, "proposal": proposal.id}, (change,))
 
 
 def accepted(
@@ -126,27 +122,15 @@ def _id_of(asked: Asked) -> str:
     return f"write-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 
-def _sources_of(payload: Wire, result: Mapping[str, Any]) -> tuple[str, ...]:
+def _sources_of(payload: Wire, changes: Sequence[Change]) -> tuple[str, ...]:
     """Return the ids of the entries that a write changes or archives, each once.
 
     Args:
-        result: the answer of its trial, which has the id of an entry that the request calls by its name.
+        changes: those of its trial. An entry of the same text is no source: whatever it is then, it is reinforced.
     """
-    match payload:
-        case ChangeMany(operations=operations):
-            found: list[str] = []
-            for operation, one in zip(operations, result["results"], strict=True):
-                found += _sources_of(parse_members(REQUEST_TYPES[operation.type], operation.payload), one)
-            return tuple(dict.fromkeys(found))
-        case EditMemory(id=id_, supersedes=ids):
-            return tuple(dict.fromkeys((id_, *(ids or ()))))
-        case DeleteMemory():
-            return (str(result["id"]),)
-        case SaveMemory(supersedes=ids, replace=True):
-            return tuple(dict.fromkeys((str(result["id"]), *(ids or ()))))
-        case SaveMemory(supersedes=ids):
-            return tuple(dict.fromkeys(ids or ()))
-    return ()
+    is_new = isinstance(payload, SaveMemory) and not payload.replace
+    kinds = ("entry_removed",) if is_new else ("entry", "entry_removed")
+    return tuple(dict.fromkeys(name_in(change.file) for change in changes if change.row_kind in kinds))
 
 
 def _digests(deps: Dependencies, group: str, ids: Collection[str]) -> dict[str, str]:
