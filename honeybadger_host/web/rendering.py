@@ -122,14 +122,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"markdown": shown_markdown}
-    environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
-    # of a change in the journal
     environment.filters |= {
+        "markdown": shown_markdown,
+        "visible": visible,
+        "when": when,
+        "in_words": in_words,
+        "first_words": first_words,
+        "in_ascii": lambda text: ascii(text)[1:-1],
+        # of a change in the journal
         "gist": lambda row: gist_of(row, MAX_BEGINNING),
         "did": lambda row: WORDS[row.kind].did,
         "can_undo": lambda row: why_never_undone(row) is None,
     }
-    environment.filters["in_ascii"] = lambda text: ascii(text)[1:-1]
     environment.globals |= {"href": href, "bars": bars, "count_of": count_of}
     return environment

@@ -7,9 +7,7 @@ from starlette.responses import Response
 
 from honeybadger_agent.wire import UNDECIDED, DecideProposal, ListProposals, ProposalRow, changed_lines, is_copied
 from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.curation.proposal_files import proposal_in
-from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.curation.proposal_files import read_stored
 from honeybadger_host.web.rendering import MAX_OF_A_KIND, compared, first_words, href
 from honeybadger_host.web.visits import PER_PAGE, Invalid, Visit, checked_number, go, made
 
@@ -28,12 +26,9 @@ def review(visit: Visit) -> Response:
 
 
 def _gist(visit: Visit, row: ProposalRow) -> list[str]:
-    """Return the first operations that `gists_of` gives."""
-    try:
-        data = read_whole(visit.home.path / row.file)
-        return [] if data is None else gists_of(proposal_in(data, visit.group, row.id))[:MAX_OF_A_KIND]
-    except (ValueError, WorldFailed):  # the row shows the error
-        return []
+    """Return the first operations that `gists_of` gives; none of a proposal that cannot be read: the row shows why."""
+    proposal = read_stored(visit.home.path, visit.group, row.id).proposal
+    return [] if proposal is None else gists_of(proposal)[:MAX_OF_A_KIND]
 
 
 def gists_of(proposal: Proposal) -> list[str]:
