@@ -118,12 +118,12 @@ class _Line(_Model):
     seq: _Number
     at: _Number
     by: str
+    request: str
 
 
 class _Change(_Line):
     """A change of the host, or an edit by a person."""
 
-    request: str
     kind: str
     file: str
     offset: int
@@ -131,7 +131,6 @@ class _Change(_Line):
 
 
 class _Receipt(_Line):
-    request: str
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")]
     reply: Bytes
 
