@@ -95,7 +95,7 @@ def build(
     check_home(home)
     with ExitStack() as opened:
         lock = HomeLock(home) if member is None else member.lock
-        opened.callback(lock.release)
+        opened.callback(lock.close)
         shared = None if member is None else member.shared
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal, shared=shared)
         opened.callback(journal.close)

@@ -93,7 +93,7 @@ class Member:
             self.log = Log(self.names, position, self._note_lost)
             self.lock.sign(self.names.identity)
         except BaseException:
-            self.lock.release()
+            self.lock.close()
             raise
 
     # ---------------------------------------------------------------------------------------------------- following
@@ -114,7 +114,7 @@ class Member:
             if self._writer is not None:
                 self._writer.close()
         if self.stopping.is_set():
-            self.lock.release()
+            self.lock.close()
             log.info("host.stopped")
         return not self.stopping.is_set()
 

@@ -58,17 +58,6 @@ from honeybadger_host.settings import Cluster, Settings
 START: Final = Position(0, "0" * 64)
 
 
-@contextmanager
-def _locked(home: Path) -> Iterator[HomeLock]:
-    """Lock a home that no host serves. Raises HostError."""
-    check_home(home)
-    lock = HomeLock(home)
-    try:
-        yield lock
-    finally:
-        lock.release()
-
-
 def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
     """Make the log of a home on the servers, with a snapshot for machines that join; return its identity.
 
@@ -77,7 +66,8 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
     Raises HostError, Unreachable; then the same call goes on.
     """
     path = home / JOURNAL_FILE
-    with _locked(home) as lock, closing(Servers(settings.urls, settings.credentials)) as servers:
+    check_home(home)
+    with closing(HomeLock(home)) as lock, closing(Servers(settings.urls, settings.credentials)) as servers:
         is_begun = path.exists() and is_shared(path)
         if is_begun:
             names, _, _ = read_place(path)
@@ -110,7 +100,8 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
 def join(home: Path, settings: Cluster, identity: str) -> None:
     """Make the newest snapshot of a home this machine's journal. Raises HostError, Unreachable."""
     path = home / JOURNAL_FILE
-    with _locked(home) as lock:
+    check_home(home)
+    with closing(HomeLock(home)) as lock:
         if path.exists():
             raise HomeError(f"{path} is there already: a machine joins with a home in which no host ever ran")
         with closing(Servers(settings.urls, settings.credentials)) as servers:
@@ -121,7 +112,8 @@ def join(home: Path, settings: Cluster, identity: str) -> None:
 def leave(home: Path) -> None:
     """Detach this machine's home from the servers, with its files as the journal here has them. Raises HostError."""
     path = home / JOURNAL_FILE
-    with _locked(home):
+    check_home(home)
+    with closing(HomeLock(home)):
         read_place(path)
         with closing(connect(path)) as writer:
             use_wal(writer)

@@ -170,7 +170,7 @@ class HomeLock:
         except OSError as error:
             raise _failed(f"sign {self._path}", error) from error
 
-    def release(self) -> None:
+    def close(self) -> None:
         os.close(self._fd)
 
 

@@ -132,13 +132,10 @@ def _alone(home: Path) -> Iterator[None]:
         raise HomeLocked(
             f"{home} is served by {read_holder(home)}: stop that host, import, and start it again; nothing was changed"
         ) from None
-    try:
-        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
-        lock.sign(journal.identity)
-        journal.close()
+    with closing(lock):
+        with closing(Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)) as journal:
+            lock.sign(journal.identity)
         yield
-    finally:
-        lock.release()
 
 
 class _Loader:

@@ -52,7 +52,7 @@ def test_a_home_that_cannot_be_served_is_refused(home: Path) -> None:
 
 
 def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:
-    HomeLock(home).release()
+    HomeLock(home).close()
     done = threading.Event()
 
     def look() -> None:
@@ -64,7 +64,7 @@ def test_asking_whether_a_home_is_served_blocks_nobody(home: Path) -> None:
         looker.start()
     try:
         for _ in range(100):
-            HomeLock(home).release()
+            HomeLock(home).close()
     finally:
         done.set()
         for looker in lookers:
@@ -78,7 +78,7 @@ def test_a_damaged_lock_file_says_nothing_and_stops_nobody(home: Path, damage: b
     lock = HomeLock(home)
     lock.sign("abc")
     assert read_holder(home).pid == os.getpid()
-    lock.release()
+    lock.close()
 
 
 def test_a_linked_lock_file_is_not_followed(home: Path, tmp_path: Path) -> None:

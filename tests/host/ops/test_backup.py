@@ -40,7 +40,7 @@ def full_home(home: Path) -> Path:
     journal.close()
     lock = HomeLock(home)
     lock.sign(journal.identity)
-    lock.release()
+    lock.close()
     files = {
         "AGENT.md": "Global.\n",
         "config/senders.json": "{}",

@@ -133,7 +133,7 @@ def test_an_unanswered_command_says_what_becomes_of_it(home: Path, monkeypatch: 
     lock = HomeLock(home)  # as of a host that hangs
     with pytest.raises(operator_client.NoAnswer, match="what was asked is taken back"):
         operator_client.ask(home, "main", Undo(seq=1), serve=lambda _: pytest.fail("somebody serves it"))
-    lock.release()
+    lock.close()
     assert list((home / "data/ipc/main/operator/requests").iterdir()) == []
 
 
