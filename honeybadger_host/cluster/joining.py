@@ -54,14 +54,12 @@ def _compare(snapshot: Path, journal: Path) -> None:
         what = "SELECT seq, at, grp, sender, request, file FROM changes"
         last = here.execute(f"{what} ORDER BY seq DESC LIMIT 1").fetchone()
         if last is not None and taken.execute(f"{what} WHERE seq = ?", last[:1]).fetchone() != last:
-            position = read_kept(here).position
-            raise diverged(0 if position is None else position.seq)
+            raise diverged(read_kept(here).position.seq)
 
 
 def _put_in_place(temporary: Path, journal: Path) -> None:
     with closing(connect(temporary)) as connection:
-        position, node = read_kept(connection).position, name_of(journal.parent.parent)
-        clean = 0 if position is None else position.stream
+        clean, node = read_kept(connection).position.stream, name_of(journal.parent.parent)
         if journal.exists():
             with reading(journal) as here:
                 kept = read_kept(here)

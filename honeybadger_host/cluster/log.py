@@ -49,6 +49,7 @@ from honeybadger_host.cluster.servers import (
 )
 from honeybadger_host.errors import JournalError, SettingsError, StorageFailed
 from honeybadger_host.journal.schema import SCHEMA_VERSION, reading
+from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.log import log
 
 # A commit waits this long for the servers to agree, as while they choose a leader. Then the host ends; the next start
@@ -102,16 +103,15 @@ def read_place(journal: Path) -> tuple[Names, Position, str]:
 
     Raises SettingsError if it is of one machine; JournalError.
     """
-    if journal.exists():
-        with reading(journal) as connection:
-            kept = read_kept(connection)
-        if kept.position is not None:
-            node = name_of(journal.parent.parent, kept.node)
-            return Names(kept.identity, kept.position.stream), kept.position, node
-    raise SettingsError(
-        f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or `honeybadger-host "
-        "cluster join` with the identity that `init` printed on another machine; or leave cluster.servers empty"
-    )
+    if not (journal.exists() and is_shared(journal)):
+        raise SettingsError(
+            f"{journal.parent.parent} is of one machine: run `honeybadger-host cluster init` there, or "
+            "`honeybadger-host cluster join` with the identity that `init` printed on another machine; or leave "
+            "cluster.servers empty"
+        )
+    with reading(journal) as connection:
+        kept = read_kept(connection)
+    return Names(kept.identity, kept.position.stream), kept.position, name_of(journal.parent.parent, kept.node)
 
 
 def make_log(servers: Servers, names: Names) -> None:

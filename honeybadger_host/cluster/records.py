@@ -145,20 +145,20 @@ class Kept(NamedTuple):
     """The members of `meta` about a home.
 
     Args:
-        position: None: the home is of one machine.
         node: this machine's name when it joined those that keep the home; see `name_of`.
         clean: the stream before which no forgotten text is left here; see `CLEAN`.
     """
 
     identity: str
-    position: Position | None
+    position: Position
     node: str
     clean: int
 
 
 def read_kept(connection: sqlite3.Connection) -> Kept:
+    """Return them, of a home that several machines keep. Raises KeyError if it is of one machine."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
-    position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN], int(meta.get(LOG_STREAM, 0))) if LOG_SEQ in meta else None
+    position = Position(int(meta[LOG_SEQ]), meta[LOG_CHAIN], int(meta.get(LOG_STREAM, 0)))
     return Kept(str(meta["identity"]), position, str(meta.get(NODE, "")), int(meta.get(CLEAN, 0)))
 
 

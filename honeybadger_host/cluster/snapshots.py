@@ -13,7 +13,6 @@ from typing import Final
 from honeybadger_host.cluster.log import Names, snapshots_of
 from honeybadger_host.cluster.records import PART_BYTES, PART_HEADER, SCHEMA_HEADER, Message, Position, read_kept
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
-from honeybadger_host.errors import JournalError
 from honeybadger_host.journal.opening import copy_journal
 from honeybadger_host.journal.schema import SCHEMA_VERSION, Marks
 
@@ -29,8 +28,6 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
         with closing(sqlite3.connect(copy)) as connection:
             kept = read_kept(connection)
             position = kept.position
-            if position is None:
-                raise JournalError(f"{journal} is of one machine")
             if kept.clean != position.stream:
                 connection.execute("VACUUM")  # the host here has not removed forgotten texts from the file yet
         stream = f"{names.snapshots}{position.seq}"

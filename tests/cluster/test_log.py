@@ -273,7 +273,8 @@ def test_without_servers_nothing_is_acknowledged(
 
 def shared_journal(path: Path, servers: Servers) -> tuple[Journal, Log]:
     with closing(connect(path)) as connection, transaction(connection, path) as writing:
-        position = read_kept(writing).position or START
+        is_shared = writing.execute("SELECT 1 FROM meta WHERE key = 'log_seq'").fetchone() is not None
+        position = read_kept(writing).position if is_shared else START
         write_position(writing, position)
     log = log_of(servers, position)
     records_of(log)
