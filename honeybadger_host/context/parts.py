@@ -182,7 +182,7 @@ def recalled_part(group: str, recalled: Sequence[Recollection], why_none: str | 
         unsaid = [one for one in recalled if not others or not one.is_in(others)]
         fitted = fit(unsaid, min(room, most))
         wanted = {one.id for one in (*first.kept, *fitted.kept)}
-        missing = [one.id for one in fitted.left_out if one.id in wanted or one.kind == "entry"]
+        missing = [one.id for one in fitted.left_out if one.id in wanted or one.is_entry]
         told = part._replace(missing=missing, recalled=fitted.kept)
         if not fitted.left_out:
             why = None if fitted.kept else "other parts already have all that matches the message"

@@ -67,7 +67,7 @@ class Recalled:
             kept: the recollections in the text.
             missing: ids of recollections without room.
         """
-        new = [(one.id, one.document) for one in kept if one.state != "in_view"]
+        new = [(one.id, None if one.is_entry else one.found.number) for one in kept if one.state != "in_view"]
         accounted = {*missing, *(one.id for one in kept)}
         told = [one for one in self.recollections if one.id in accounted]
         return replace(self, recollections=told, new=new)
@@ -85,8 +85,8 @@ class Recalled:
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
-            row: dict[str, Any] = {"id": one.id, "kind": one.kind, "state": one.state}
-            row |= {name: value for name, value in one.marks.items() if name.startswith("origin")}
+            row: dict[str, Any] = {"id": one.id, "kind": one.found.kind, "state": one.state}
+            row |= {name: value for name, value in one.found.marks.items() if name.startswith("origin")}
             if one.hit is not None:
                 row |= earned(one.hit)
             row["why"] = _why(one)
@@ -191,7 +191,7 @@ class ContextRecall:
         if not recollections:
             found = self.index.lookups.show(newest)
             shown = [found[number] for number in newest if number in found]
-            recollections = [_recollection(one, "newest", asked.current) for one in shown]
+            recollections = [Recollection(one, "newest", asked.current) for one in shown]
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, near_misses=near_misses)
 
@@ -230,10 +230,10 @@ class ContextRecall:
         by_key = {found[hit.number].key: hit for hit in hits if hit.number in found}
         good = {key: hit for key, hit in by_key.items() if objection(hit) is None}
         new = [hit for key, hit in good.items() if key not in earlier][:_FEW]
-        recollections = [_recollection(found[hit.number], "new", asked.current, hit) for hit in new]
+        recollections = [Recollection(found[hit.number], "new", asked.current, hit) for hit in new]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
             if key in numbers and numbers[key] in found:
-                recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
+                recollections.append(Recollection(found[numbers[key]], "in_view", turn, good.get(key)))
         missed = [
             (key, hit, objection(hit) or f"{_FEW} others match better")
             for key, hit in by_key.items()
@@ -261,7 +261,7 @@ class ContextRecall:
                 turn, _ = asked.said.get(id_, (asked.current, 0))
                 state: State = "in_view" if id_ in asked.said else "new"
                 edited = note_as_edited(self.files, one)
-                recollection = _recollection(edited, state, turn, hit, answered, replayed.get(id_))
+                recollection = Recollection(edited, state, turn, hit, answered, replayed.get(id_))
                 made[id_] = shortened(recollection, self.settings.budget_tokens)
 
         by_number = {hit.number: hit for hit in best}
@@ -293,29 +293,3 @@ def _is_new(found: Found, asked: _Asked) -> bool:
     if found.kind == "turn" and found.session == asked.session and int(found.key) >= asked.current:
         return False
     return found.text.strip() != asked.message.strip()
-
-
-def _recollection(
-    found: Found,
-    state: State,
-    turn: int,
-    hit: Hit | None = None,
-    answered: str = "",
-    shown_as: str | None = None,
-) -> Recollection:
-    is_entry = found.kind == "entry"
-    return Recollection(
-        found.key if is_entry else name_of(found),
-        found.kind,
-        found.text if is_entry else found.text.removeprefix("- "),
-        state,
-        turn,
-        category=found.category,
-        author="" if is_entry else found.author,
-        at=None if is_entry else found.at,
-        answered=answered,
-        shown_as=shown_as,
-        hit=hit,
-        marks=found.marks,
-        document=None if is_entry else found.number,
-    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from honeybadger_agent.quoting import quoted
-from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.lookups import Found, name_of
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise, one_line
 
 if TYPE_CHECKING:
@@ -32,40 +32,42 @@ class Recollection:
     """An entry, a note, a paragraph of HISTORY.md or a turn in a context.
 
     Args:
-        id: as `get_memory` takes it.
-        content: its text; only the beginning when it is long and not an entry.
+        found: as stored; a text that is long and not an entry is only its beginning.
         turn: number of the turn it was recalled for.
-        category: the category of an entry; else empty.
-        author, at: who said it and when, in seconds since the epoch; not set for an entry.
         answered: id of the matching turn that answers this one, if this is shown as its question; else empty.
         shown_as: the line of a replayed turn in the conversation; None: it is not replayed.
         hit: its hit in the search for this message; None when it did not match.
-        marks: see `entry.marks_of`.
-        document: its number in the index; not set for an entry.
     """
 
-    id: str
-    kind: Kind
-    content: str
+    found: Found
     state: State
     turn: int
-    category: str = ""
-    author: str = ""
-    at: float | None = None
+    hit: Hit | None = None
     answered: str = ""
     shown_as: str | None = None
-    hit: Hit | None = None
-    marks: Mapping[str, Any] = field(default_factory=dict)
-    document: int | None = None
+
+    @property
+    def id(self) -> str:
+        """As `get_memory` takes it."""
+        return name_of(self.found)
+
+    @property
+    def is_entry(self) -> bool:
+        return self.found.kind == "entry"
+
+    @property
+    def content(self) -> str:
+        return self.found.text if self.is_entry else self.found.text.removeprefix("- ")
 
     @property
     def about(self) -> str:
         """The text in brackets: the category of an entry, else date and speaker."""
-        if self.kind == "entry":
-            return self.category or "general"
-        day = "" if self.at is None else datetime.fromtimestamp(self.at, UTC).date().isoformat()
-        speaker = " ".join(one_line(self.author).text.translate(_IN_NAMES).split())
-        return ", ".join(part for part in (day, speaker) if part) or self.kind
+        found = self.found
+        if self.is_entry:
+            return found.category or "general"
+        day = "" if found.at is None else datetime.fromtimestamp(found.at, UTC).date().isoformat()
+        speaker = " ".join(one_line(found.author).text.translate(_IN_NAMES).split())
+        return ", ".join(part for part in (day, speaker) if part) or found.kind
 
     @cached_property
     def line(self) -> str:
@@ -75,7 +77,7 @@ class Recollection:
     def heading(self) -> str:
         match self.state:
             case "new":
-                return ENTRIES if self.kind == "entry" else SAID
+                return ENTRIES if self.is_entry else SAID
             case "in_view":
                 return IN_VIEW
             case "newest":
@@ -83,7 +85,7 @@ class Recollection:
 
     def is_in(self, text: str) -> bool:
         """Return whether a prompt already has it: as a replayed turn, or as a note with all its sentences."""
-        match self.kind:
+        match self.found.kind:
             case "entry":
                 return False
             case "turn":
@@ -96,10 +98,11 @@ class Recollection:
 def shortened(recollection: Recollection, budget_tokens: int) -> Recollection:
     """Return a recollection with at most a fourth of a budget; an entry stays whole, and 0 means no limit."""
     content, most = recollection.content, budget_tokens // 4
-    if recollection.kind == "entry" or not most or estimate_tokens(content) <= most:
+    if recollection.is_entry or not most or estimate_tokens(content) <= most:
         return recollection
     characters = most * 4 if content.isascii() else most
-    return replace(recollection, content=content[:characters].rstrip() + SHORTENED)
+    text = recollection.found.text[:characters].rstrip() + SHORTENED
+    return replace(recollection, found=recollection.found._replace(text=text))
 
 
 class Fitted(NamedTuple):

@@ -294,8 +294,8 @@ def _why_protected(entry: Entry) -> str | None:
         return _A_PERSON
     if entry.pinned:
         return _PINNED
-    if entry.standing.valid_until is not None:
-        return f"it is valid until {show_time(entry.standing.valid_until)}"
+    if entry.valid_until is not None:
+        return f"it is valid until {show_time(entry.valid_until)}"
     return None if entry.name is None else f"it is the document {entry.name}"
 
 

@@ -31,6 +31,7 @@ from honeybadger_host.handlers.withdrawing import undone_mark
 from honeybadger_host.journal.changes import (
     ABSENT,
     EDIT_UNDONE,
+    MARKED,
     NOTE_EDITED,
     NOTE_REMOVED,
     REMOVED,
@@ -48,7 +49,6 @@ from honeybadger_host.journal.line_hunks import lines_of
 from honeybadger_host.journal.reader import (
     ARCHIVED,
     ENTRY,
-    MARKED,
     NOTE,
     NOTE_ARCHIVED,
     NOTES,

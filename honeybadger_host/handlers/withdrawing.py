@@ -6,10 +6,19 @@ from datetime import datetime
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, WithdrawTurns
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
-from honeybadger_host.journal.changes import Change, MarkedKind, TurnsMarked
+from honeybadger_host.journal.changes import Added, Change, MarkedKind
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.session_document import with_restored, without_turns
-from honeybadger_host.memory.turn_log import LoggedTurn, Mark, dump_mark, is_withdrawn, parse_mark, ranges_of
+from honeybadger_host.memory.turn_log import (
+    LoggedTurn,
+    Mark,
+    dump_mark,
+    is_withdrawn,
+    parse_mark,
+    ranges_of,
+    session_of,
+    turns_file,
+)
 from honeybadger_host.text.turn import Turn
 
 
@@ -45,7 +54,7 @@ def _marked(
     group = asked.group
     mark = Mark(kind == "turns_withdrawn", ranges_of([turn.number for turn in turns]))
     line = dump_mark(mark, now, asked.sender, asked.request_id)
-    changes: tuple[Change, ...] = (TurnsMarked(kind, group, session, mark.ranges, line),)
+    changes: tuple[Change, ...] = (Added(kind, group, turns_file(group, session), line),)
     view = deps.sessions.view(group, session)
     document = (without_turns if mark.is_withdrawal else with_restored)(view.document, turns)
     if view.data is None or document == view.document:
@@ -59,7 +68,7 @@ def undone_mark(deps: Dependencies, asked: Asked, row: Row, now: datetime) -> Se
     Args:
         row: a change of kind `MarkedKind`.
     """
-    session = row.file.rpartition("/")[2].removesuffix(".jsonl")
+    session = session_of(row.file)
     mark = parse_mark(row.data)
     assert mark is not None  # noqa: S101  the host wrote it
     first, last = min(start for start, _ in mark.ranges), max(end for _, end in mark.ranges)

@@ -34,6 +34,9 @@ from honeybadger_host.files.safe_files import (
 from honeybadger_host.text.turn import Turn
 
 TASK_RECORD: Final = "task_record"  # the kind of rows that record a task's runs
+# Turns of a session are withdrawn or restored: the log keeps them, and a line at its end says so.
+MarkedKind: TypeAlias = Literal["turns_withdrawn", "turns_restored"]
+MARKED: Final = get_args(MarkedKind)
 AddedKind: TypeAlias = Literal["note", "history", "note_archived", "feedback", "message", "task_record"]
 _ADDED_TO: Final[Mapping[AddedKind, str]] = {
     "note": f"groups/%s/{MEMORY}",
@@ -47,7 +50,7 @@ _ADDED_TO: Final[Mapping[AddedKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Bytes to append to a file of a group, such as its MEMORY.md.
+    """Bytes to append to a file of a group, such as its MEMORY.md, or a mark to append to the log of a session.
 
     A note that leaves MEMORY.md is appended to the archive with its signature and a reason, after the `NotesRevised`
     that removes it.
@@ -56,7 +59,7 @@ class Added:
         row_kind: the kind of its row in the journal.
     """
 
-    row_kind: AddedKind
+    row_kind: AddedKind | MarkedKind
     group: str
     file: str
     data: bytes
@@ -74,28 +77,6 @@ class TurnAdded:
     group: str
     session: str
     turn: Turn
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"data/sessions/{self.group}/{self.session}.jsonl"
-
-
-MarkedKind: TypeAlias = Literal["turns_withdrawn", "turns_restored"]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnsMarked:
-    """Turns of a session are withdrawn or restored. The log keeps them; a line at its end says so.
-
-    Args:
-        ranges: first and last number of each range of turns.
-    """
-
-    row_kind: MarkedKind
-    group: str
-    session: str
-    ranges: tuple[tuple[int, int], ...]
     data: bytes
 
     @property
@@ -177,7 +158,7 @@ class NotesRevised:
 
 
 # `file` of each is a path below the home folder.
-Appended: TypeAlias = Added | TurnAdded | TurnsMarked  # `data` is appended to `file`
+Appended: TypeAlias = Added | TurnAdded  # `data` is appended to `file`
 Whole: TypeAlias = FileWritten | FileRemoved
 Change: TypeAlias = Appended | Whole | NotesRevised
 

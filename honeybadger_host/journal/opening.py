@@ -154,9 +154,9 @@ def check_journal(path: Path) -> int:
 def stretches(path: Path) -> list[range]:
     """Return numbers of changes and receipts to be checked together, the newest first. Raises JournalError.
 
-    Only existing numbers: a damaged number may be any.
+    Only existing numbers: a damaged number may be any; a row may have none if the text of the schema is damaged.
     """
-    numbers = " UNION ".join(f"SELECT DISTINCT seq / {ROWS_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
+    numbers = " UNION ".join(f"SELECT DISTINCT coalesce(seq, 0) / {ROWS_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
     query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * ROWS_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
     firsts = [number * ROWS_AT_ONCE for (number,) in read_rows(path, query)]
     return [range(first, first + ROWS_AT_ONCE) for first in firsts]

@@ -5,20 +5,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from honeybadger_host.files.home import ARCHIVE, MEMORY
 from honeybadger_host.journal.changes import (
     EDIT_UNDONE,
+    MARKED,
     NOTE_EDITED,
     NOTE_REMOVED,
     NOTE_RESTORED,
     REMOVED,
     TASK_RECORD,
     WHOLE_KINDS,
-    MarkedKind,
 )
 from honeybadger_host.journal.edits import LINE_KINDS
 from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row, read_rows, reading
@@ -28,7 +28,7 @@ CHANGE_KINDS: Final = (
     | LINE_KINDS
     | {
         *("note", "note_archived", "history", "turn", "feedback", "message", TASK_RECORD),
-        *get_args(MarkedKind),
+        *MARKED,
     }
 )
 
@@ -221,7 +221,6 @@ NOTE: Final = "note"
 NOTE_ARCHIVED: Final = "note_archived"
 ENTRY: Final = "entry"
 ARCHIVED: Final = "archived"
-MARKED: Final = get_args(MarkedKind)
 NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 OF_EDITS: Final = (*EDIT_KINDS, EDIT_UNDONE, NOTE_EDITED, "text", f"text{REMOVED}")
 _OF_ENTRIES: Final = tuple(f"{kind}{end}" for kind in (ENTRY, ARCHIVED) for end in ("", REMOVED))

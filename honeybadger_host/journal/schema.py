@@ -85,38 +85,6 @@ FORGOTTEN_BASE: Final = -2  # replaces the fingerprint of a content of which som
 MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
 # The id of a request by a turn's tool: the turn's name, which begins with its id; the answer; the call in it.
 TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
-_MARKS: Final = """
-CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
-    file TEXT PRIMARY KEY,
-    first_seq INTEGER NOT NULL    -- the oldest of them
-) WITHOUT ROWID;
-"""
-_TURNS: Final = """
-CREATE TABLE turns (              -- turns of agents that were begun and are not answered
-    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
-    seq INTEGER NOT NULL,         -- the last change when it was begun first
-    attempts INTEGER NOT NULL,    -- how often it was begun and neither answered nor given up in order
-    steps BLOB NOT NULL,          -- what the model answered so far, JSON lines
-    PRIMARY KEY (grp, sender, request)
-) WITHOUT ROWID;
-"""
-_SPENT: Final = """
-CREATE TABLE spent (              -- what models cost that looked after memory
-    day TEXT NOT NULL, grp TEXT NOT NULL, kind TEXT NOT NULL,
-    tokens INTEGER NOT NULL,      -- booked before each call, settled after it
-    PRIMARY KEY (day, grp, kind)
-) WITHOUT ROWID;
-"""
-_SEEN: Final = """
-CREATE TABLE seen (               -- files of people as they were looked at last
-    file TEXT PRIMARY KEY,
-    seq INTEGER NOT NULL,         -- with all changes of the host up to it
-    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
-    length INTEGER NOT NULL, digest BLOB NOT NULL,
-    text BLOB                     -- zlib; NULL: not kept
-) WITHOUT ROWID;
-"""
 _SAVED: Final = """
 CREATE TABLE saved (              -- texts as people saved them in the last hour, where they were merged
     file TEXT NOT NULL, digest BLOB NOT NULL,
@@ -133,27 +101,10 @@ CREATE TABLE texts (              -- where the past of a file begins with a text
     PRIMARY KEY (file, seq)
 ) WITHOUT ROWID;
 """
-_TASKS: Final = """
-CREATE TABLE tasks (              -- the newest record of each task
-    grp TEXT NOT NULL, task TEXT NOT NULL,
-    seq INTEGER NOT NULL,         -- of `changes`
-    PRIMARY KEY (grp, task)
-) WITHOUT ROWID;
-"""
 _FOUND_BY: Final = f"""
 CREATE INDEX edits_of_file ON changes (file, seq) WHERE {IS_EDIT};
 CREATE INDEX edits_unread ON changes (at) WHERE {IS_UNREAD};
 CREATE INDEX IF NOT EXISTS working ON changes (seq) WHERE kind = 'working';
-"""
-_FORGOTTEN: Final = """
-CREATE TABLE emptied (            -- changes of which something was forgotten
-    seq INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL          -- salted SHA-256 of what they held
-);
-CREATE TABLE tombstones (         -- what is not to be learnt again, see journal/forgetting.py
-    grp TEXT NOT NULL, words INTEGER NOT NULL, digest BLOB NOT NULL,
-    PRIMARY KEY (grp, words, digest)
-) WITHOUT ROWID;
 """
 SCHEMA: Final = f"""
 CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed; salt, forgetting; of several
@@ -182,7 +133,44 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_SEEN}{_SAVED}{_TEXTS}{_TASKS}{_FORGOTTEN}{_FOUND_BY}{DIGESTS}"""
+CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
+    file TEXT PRIMARY KEY,
+    first_seq INTEGER NOT NULL    -- the oldest of them
+) WITHOUT ROWID;
+CREATE TABLE turns (              -- turns of agents that were begun and are not answered
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
+    seq INTEGER NOT NULL,         -- the last change when it was begun first
+    attempts INTEGER NOT NULL,    -- how often it was begun and neither answered nor given up in order
+    steps BLOB NOT NULL,          -- what the model answered so far, JSON lines
+    PRIMARY KEY (grp, sender, request)
+) WITHOUT ROWID;
+CREATE TABLE spent (              -- what models cost that looked after memory
+    day TEXT NOT NULL, grp TEXT NOT NULL, kind TEXT NOT NULL,
+    tokens INTEGER NOT NULL,      -- booked before each call, settled after it
+    PRIMARY KEY (day, grp, kind)
+) WITHOUT ROWID;
+CREATE TABLE seen (               -- files of people as they were looked at last
+    file TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,         -- with all changes of the host up to it
+    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    length INTEGER NOT NULL, digest BLOB NOT NULL,
+    text BLOB                     -- zlib; NULL: not kept
+) WITHOUT ROWID;
+CREATE TABLE tasks (              -- the newest record of each task
+    grp TEXT NOT NULL, task TEXT NOT NULL,
+    seq INTEGER NOT NULL,         -- of `changes`
+    PRIMARY KEY (grp, task)
+) WITHOUT ROWID;
+CREATE TABLE emptied (            -- changes of which something was forgotten
+    seq INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL          -- salted SHA-256 of what they held
+);
+CREATE TABLE tombstones (         -- what is not to be learnt again, see journal/forgetting.py
+    grp TEXT NOT NULL, words INTEGER NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (grp, words, digest)
+) WITHOUT ROWID;
+{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"""
 # Schema of a home that this version brings forward -> what it lacks; `folding.fold_edits` does the rest.
 FORWARD: Final = {7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"}
 

@@ -18,7 +18,7 @@ import orjson
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, TurnsMarked, Whole, WholeFiles
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, Whole, WholeFiles
 from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -266,7 +266,7 @@ class Sessions:
         for change in written:
             key = _session_of(change.file)
             self._lagging.pop(key, None)
-            if isinstance(change, TurnAdded | TurnsMarked):
+            if change.file.startswith("data/sessions/"):
                 self._lagging[key] = now
 
     def write_out(self) -> bool:

@@ -54,6 +54,11 @@ def turns_file(group: str, session: str) -> str:
     return f"data/sessions/{group}/{session}.jsonl"
 
 
+def session_of(file: str) -> str:
+    """Return the session of a log of turns below the home folder; empty for any other file."""
+    return file.rpartition("/")[2].removesuffix(".jsonl") if file.startswith("data/sessions/") else ""
+
+
 def dump_turn(turn: Turn, request_id: str) -> bytes:
     line: dict[str, Any] = {
         "turn": turn.number,

@@ -18,7 +18,7 @@ from pydantic import Field
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in, needed
-from honeybadger_host.journal.changes import Change, TurnAdded, TurnsMarked, read_whole
+from honeybadger_host.journal.changes import MARKED, Change, TurnAdded, read_whole
 from honeybadger_host.log import log
 from honeybadger_host.memory.edited import Count, Edited, Stamp, checked, read_json
 from honeybadger_host.memory.turn_log import (
@@ -30,6 +30,7 @@ from honeybadger_host.memory.turn_log import (
     parse_mark,
     parse_turn,
     read_window,
+    session_of,
     stored_turns,
     turns_file,
 )
@@ -111,9 +112,8 @@ class TurnLogs:
         """Note a turn, or a mark on turns, that was decided and is not written yet."""
         if isinstance(change, TurnAdded):
             self._batch[change.group, change.session].ahead.append(change.turn)
-        elif isinstance(change, TurnsMarked):
-            mark = Mark(change.row_kind == "turns_withdrawn", change.ranges)
-            self._batch[change.group, change.session].marked.insert(0, mark)
+        elif change.row_kind in MARKED and (mark := parse_mark(change.data)) is not None:
+            self._batch[change.group, session_of(change.file)].marked.insert(0, mark)
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Drop everything: the logs have what was written."""

@@ -27,7 +27,7 @@ from honeybadger_host.memory.compaction import line_of
 from honeybadger_host.memory.markdown.summary_parts import part_of
 from honeybadger_host.memory.peoples_files import files_of
 from honeybadger_host.memory.session_document import parse_document, session_file
-from honeybadger_host.memory.turn_log import parse_turn, turns_file
+from honeybadger_host.memory.turn_log import parse_turn, session_of, turns_file
 from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN, MIN_CHARACTERS, Phrases, folded, said_in
@@ -181,7 +181,7 @@ class Conversations:
             turn = parse_turn(row.data)
         except ValueError:
             return
-        session = row.file.rpartition("/")[2].removesuffix(".jsonl")
+        session = session_of(row.file)
         if turn.by == sender:
             self.said.setdefault(session, {})[turn.number] = turn
         else:

@@ -13,6 +13,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupFiles
+from honeybadger_host.memory.turn_log import session_of
 from honeybadger_host.search.documents import KINDS, Kind, Piece, known_by
 from honeybadger_host.search.index_db import FOUND, IndexFile
 from honeybadger_host.search.language.similarity import sketch
@@ -210,11 +211,6 @@ class Lookups:
                 span = self._db.span(self._db.group(name))
                 shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MAX_NEARLY)))
         return [*self.show([number for number, _ in shared.most_common(_MAX_NEARLY)]).values()]
-
-
-def session_of(file: str) -> str:
-    """Return the session of a log of turns below the home folder; empty for any other file."""
-    return file.rpartition("/")[2].removesuffix(".jsonl") if file.startswith("data/sessions/") else ""
 
 
 def name_of(found: Found) -> str:

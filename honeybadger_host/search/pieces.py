@@ -122,7 +122,7 @@ def _entry_piece(source: Source, data: bytes, signature: Signature) -> Piece:
         name=entry.name or "",
         title=entry.title or "",
         marks=orjson.dumps(marks).decode() if (marks := marks_of(entry)) else "",
-        until=None if entry.standing.valid_until is None else entry.standing.valid_until.timestamp(),
+        until=None if entry.valid_until is None else entry.valid_until.timestamp(),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Added, Change, FileWritten
+from honeybadger_host.journal.changes import MARKED, Added, Change, FileWritten
 from honeybadger_host.journal.schema import Receipt, Row, TurnKey
 from honeybadger_host.log import log
 from honeybadger_host.spool.answers import Answers
@@ -103,4 +103,4 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     """Return the files whose earlier changes in the batch this change was decided on."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
-    return () if isinstance(change, Added) and change.row_kind != "history" else (change.file,)
+    return () if isinstance(change, Added) and change.row_kind not in ("history", *MARKED) else (change.file,)

@@ -13,7 +13,7 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import Damaged, HostError
 from honeybadger_host.files.safe_files import open_plain
-from honeybadger_host.journal.changes import TASK_RECORD, MarkedKind
+from honeybadger_host.journal.changes import MARKED, TASK_RECORD
 from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit, packed_line, unpacked_line
 from honeybadger_host.journal.folding import in_new_form
 from honeybadger_host.journal.reader import CHANGE_KINDS
@@ -187,7 +187,7 @@ def _check_data(row: Row) -> None:
         TaskStates([("", row.data)])
     elif row.kind == "turn":
         int(orjson.loads(row.data)["turn"])
-    elif row.kind in get_args(MarkedKind) and parse_mark(row.data) is None:
+    elif row.kind in MARKED and parse_mark(row.data) is None:
         raise ValueError("it marks no turns")
 
 

@@ -69,8 +69,6 @@ def _free_place(deps: Dependencies, group: str, file: str, moved: Entry) -> str:
 def _edited(entry: Entry, write: Write[EditMemory], category: str, now: datetime) -> Entry:
     """Return an entry after an edit, with its old id. Its first author and their time stay."""
     payload, ids = write.payload, write.payload.supersedes or ()
-    supersedes = tuple(dict.fromkeys((*entry.standing.supersedes, *ids)))
-    until = entry.standing.valid_until if payload.valid_until is None else write.valid_until
     edited = replace(
         entry,
         content=entry.content if payload.content is None else payload.content,
@@ -81,7 +79,8 @@ def _edited(entry: Entry, write: Write[EditMemory], category: str, now: datetime
         tags=entry.tags if payload.tags is None else tuple(payload.tags),
         metadata=entry.metadata if payload.metadata is None else payload.metadata,
         pinned=entry.pinned if payload.pinned is None else payload.pinned,
-        standing=replace(entry.standing, supersedes=supersedes, valid_until=until),
+        supersedes=tuple(dict.fromkeys((*entry.supersedes, *ids))),
+        valid_until=entry.valid_until if payload.valid_until is None else write.valid_until,
         updated=now,
     )
     return with_origin(entry, edited, write.origin, is_claimed=payload.origin is not None)

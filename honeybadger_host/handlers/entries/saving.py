@@ -29,7 +29,6 @@ from honeybadger_host.handlers.search import as_edited, edits_of_entries, is_pin
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
-    Standing,
     dump_entry,
     name_in,
     reinforce,
@@ -152,7 +151,8 @@ def _entry_of(asked: Asked, write: Write[SaveMemory], category: str, id_: str, n
         aliases=tuple(payload.aliases or ()),
         pinned=bool(payload.pinned),
         origin=write.origin,
-        standing=Standing(tuple(dict.fromkeys(payload.supersedes or ())), None, write.valid_until),
+        supersedes=tuple(dict.fromkeys(payload.supersedes or ())),
+        valid_until=write.valid_until,
     )
 
 
@@ -169,13 +169,12 @@ def _check_replacing(payload: SaveMemory) -> None:
 
 def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:
     """Return the entry that replaces one of the same name. Its first author and their time stay."""
-    supersedes = tuple(dict.fromkeys((*before.standing.supersedes, *entry.standing.supersedes)))
     replaced = replace(
         entry,
         created=before.created,
         by=before.by,
         reinforced=before.reinforced,
         more=before.more,
-        standing=replace(entry.standing, supersedes=supersedes),
+        supersedes=tuple(dict.fromkeys((*before.supersedes, *entry.supersedes))),
     )
     return with_origin(before, replaced, entry.origin, is_claimed=payload.origin is not None)

@@ -78,7 +78,7 @@ def superseded(
             _check_done(deps.entry_files, group, entry, id_)
             continue
         file, data, old = places.the_one(deps, group, id_, _FIELD)
-        if existed and entry.id in old.standing.supersedes:
+        if existed and entry.id in old.supersedes:
             why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
             raise Refusal("conflict", why, field=_FIELD)
         changes += archive_entry(group, file, old, data, deps.whole_files.view(archived_file(file)), by=entry.id)
@@ -89,7 +89,7 @@ def _check_done(entries: EntryFiles, group: str, entry: Entry, id_: str) -> None
     """Raise Refusal, unless an entry that is not there was superseded by this one before."""
     archived = entries.find(archive_of(group), id_)
     for one in places.standing_in(entries, ((file, entries.read(file)) for file in archived)):
-        if (by := one.entry.standing.superseded_by) == entry.id:
+        if (by := one.entry.superseded_by) == entry.id:
             return
         if by is not None:
             raise Refusal("conflict", f"entry {id_} was superseded by {by}: name that one", field=_FIELD)
@@ -127,8 +127,8 @@ def _named_in(entries: EntryFiles, saved: Found) -> list[tuple[Entry, str]]:
     after = next(places.standing_in(entries, [(saved.file, saved.data)]), None)
     if after is None:
         return []
-    known = () if before is None else before.entry.standing.supersedes
-    return [(after.entry, id_) for id_ in after.entry.standing.supersedes if id_ not in known]
+    known = () if before is None else before.entry.supersedes
+    return [(after.entry, id_) for id_ in after.entry.supersedes if id_ not in known]
 
 
 async def _supersede(deps: Dependencies, change: _Change, file: str, entry: Entry, id_: str) -> None:

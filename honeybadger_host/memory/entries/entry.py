@@ -66,44 +66,6 @@ def origin_members(origin: Origin | None) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Whether an entry is still valid.
-
-    Args:
-        supersedes: ids of the entries that it replaced, each once.
-        superseded_by: id of the entry that replaced it; only in the archive.
-        valid_until: UTC; from then on it is not recalled.
-    """
-
-    supersedes: tuple[str, ...] = ()
-    superseded_by: str | None = None
-    valid_until: datetime | None = None
-
-    def is_over(self, now: datetime) -> bool:
-        """Return whether its time is over."""
-        return self.valid_until is not None and self.valid_until <= now
-
-    def again(self, said: Standing, now: datetime) -> Standing:
-        """Return the standing after the same text was saved again: an expired entry is valid again."""
-        supersedes = tuple(dict.fromkeys((*self.supersedes, *said.supersedes)))
-        return Standing(supersedes, None, said.valid_until or (None if self.is_over(now) else self.valid_until))
-
-
-STANDS: Final = Standing()
-
-
-def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
-    """Return a standing as members of a file, without empty ones."""
-    until = standing.valid_until
-    members = {
-        "supersedes": [*standing.supersedes],
-        "superseded_by": standing.superseded_by,
-        "valid_until": until and time_stamp(until, "auto"),
-    }
-    return {name: value for name, value in members.items() if value}
-
-
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 # Size limit of an entry's file, in bytes: 20 times the largest that a request can make.
@@ -128,6 +90,9 @@ class Entry:
         pinned: no pass over memory merges or archives it; only people and agents change it.
         more: the file's other members; kept when the host writes it.
         origin: as the file says; None: it says none, see `known_origin`.
+        supersedes: ids of the entries that it replaced, each once.
+        superseded_by: id of the entry that replaced it; only in the archive.
+        valid_until: UTC; from then on it is not recalled.
     """
 
     id: str
@@ -145,7 +110,9 @@ class Entry:
     name: str | None = None
     pinned: bool = False
     origin: Origin | None = None
-    standing: Standing = STANDS
+    supersedes: tuple[str, ...] = ()
+    superseded_by: str | None = None
+    valid_until: datetime | None = None
 
     @property
     def known_origin(self) -> Origin | None:
@@ -240,7 +207,10 @@ def parse_entry(data: bytes, file: str) -> Entry:
     said = checked(_File, value)
     more = {member: what for member, what in (said.model_extra or {}).items() if member not in _PLACED}
     used = _take(more, _USED)
-    by_origin = _take(more, _USED_WITH_ORIGIN) if "origin" in used else {}
+    used["supersedes"] = tuple(dict.fromkeys(used.get("supersedes", ())))
+    if "origin" in used:
+        about = _take(more, _USED_WITH_ORIGIN)
+        used["origin"] = Origin(used["origin"], about.get("origin_claimed", False), about.get("origin_from") or None)
     return Entry(
         id=entry_id,
         category=category,
@@ -253,15 +223,8 @@ def parse_entry(data: bytes, file: str) -> Entry:
         title=said.title or None,
         aliases=each_once(said.aliases),
         reinforced=said.reinforced,
-        name=used.get("name"),
-        pinned=used.get("pinned", False),
-        origin=Origin(used["origin"], by_origin.get("origin_claimed", False), by_origin.get("origin_from") or None)
-        if "origin" in used
-        else None,
-        standing=Standing(
-            tuple(dict.fromkeys(used.get("supersedes", ()))), used.get("superseded_by"), used.get("valid_until")
-        ),
         more=more,
+        **used,
     )
 
 
@@ -290,12 +253,11 @@ def dump_entry(entry: Entry) -> bytes:
         "metadata": entry.metadata,
         "by": entry.by,
         "reinforced": entry.reinforced,
+        "pinned": entry.pinned or None,
     }
     value: dict[str, Any] = {member: what for member, what in members.items() if what is not None}
     value |= {**entry.more, **value}
-    if entry.pinned:
-        value["pinned"] = True
-    value |= {**standing_members(entry.standing), **value}
+    value |= {**_standing_members(entry), **value}
     if "origin" not in entry.more:  # a person's own member of this name stays
         value |= origin_members(entry.origin)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -304,7 +266,18 @@ def dump_entry(entry: Entry) -> bytes:
 def marks_of(entry: Entry) -> dict[str, Any]:
     """Return the marks that are shown with an entry, without empty ones."""
     pinned = {"pinned": True} if entry.pinned else {}
-    return {**origin_members(entry.known_origin), **pinned, **standing_members(entry.standing)}
+    return {**origin_members(entry.known_origin), **pinned, **_standing_members(entry)}
+
+
+def _standing_members(entry: Entry) -> dict[str, Any]:
+    """Return the members that say whether an entry is still valid, without empty ones."""
+    until = entry.valid_until
+    members = {
+        "supersedes": [*entry.supersedes],
+        "superseded_by": entry.superseded_by,
+        "valid_until": until and time_stamp(until, "auto"),
+    }
+    return {name: value for name, value in members.items() if value}
 
 
 def unused_members(entry: Entry) -> list[str]:
@@ -363,8 +336,10 @@ def reinforce(known: Entry, said: Entry) -> Entry:
     """Return the known entry after the same text was saved again.
 
     The text and its first author stay; tags, aliases and metadata are added; of two titles, or two values of a member
-    of the metadata, the new one counts.
+    of the metadata, the new one counts. An expired entry is valid again.
     """
+    now = said.updated or datetime.max.replace(tzinfo=UTC)
+    is_over = known.valid_until is not None and known.valid_until <= now
     return replace(
         known,
         tags=each_once((*known.tags, *said.tags)),
@@ -375,5 +350,7 @@ def reinforce(known: Entry, said: Entry) -> Entry:
         reinforced=known.reinforced + 1,
         pinned=known.pinned or said.pinned,
         origin=known.known_origin or said.origin,
-        standing=known.standing.again(said.standing, said.updated or datetime.max.replace(tzinfo=UTC)),
+        supersedes=tuple(dict.fromkeys((*known.supersedes, *said.supersedes))),
+        superseded_by=None,
+        valid_until=said.valid_until or (None if is_over else known.valid_until),
     )

@@ -44,7 +44,7 @@ def archive_entry(
         archived: the content of its place in the archive; None: it is free.
         by: id of the entry that replaces it; None: none does, and its bytes stay as they are.
     """
-    kept = data if by is None else dump_entry(replace(entry, standing=replace(entry.standing, superseded_by=by)))
+    kept = data if by is None else dump_entry(replace(entry, superseded_by=by))
     return (
         FileWritten(group, "archived", archived_file(file), kept, archived),
         FileRemoved(group, "entry", file, data),

@@ -26,6 +26,7 @@ from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory
 from honeybadger_host.memory.working_memory import inventory as working_inventory
+from honeybadger_host.search.lookups import Found
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 from honeybadger_host.text.turn import Turn
 from tests.host.memory.test_working_memory import NOW, entry
@@ -49,7 +50,11 @@ def notes(*contents: str) -> str:
     return "".join(f"\n## Notes (researcher, 2026-11-21 06:05)\n- {content}\n" for content in contents)
 
 
-TEA = Recollection("k3v9x2m4q7p1", "entry", "Likes tea in the morning", "new", 3, category="user-preferences")
+def one(entry: str, content: str, state: State = "new", category: str = "general") -> Recollection:
+    return Recollection(Found(1, "main", "entry", entry, "", "", "", None, category, (), content, ""), state, 1)
+
+
+TEA = one("k3v9x2m4q7p1", "Likes tea in the morning", category="user-preferences")
 GLOBAL: Sequence[tuple[str, Loaded]] = (("AGENT.md", None), ("groups/global/CLAUDE.md", None))
 
 
@@ -197,7 +202,7 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
         memory=group_text(f"{below}\n{attack}\n{notes_of_both}\n## By hand\n{attack}\n  {attack}\n"),
         summary=group_text(f"{attack}\n{below}\n"),
         turns=turns_of(attack, below),
-        recalled=[replace(TEA, content=attack), replace(TEA, id="k3v9x2m4q7p3", content=below)],
+        recalled=[one("k3v9x2m4q7p1", attack), one("k3v9x2m4q7p3", below)],
         working=working_inventory("data/working/main/main", [entry(attack)], NOW),
     )
     text = built(attacked, budget_tokens).system
@@ -311,10 +316,6 @@ def _texts(given_parts: Parts) -> list[str]:
         *(file for _, file in given_parts.global_files),
     ]
     return [file.clean for file in files if isinstance(file, GroupText)]
-
-
-def one(entry: str, content: str, state: State = "new", category: str = "general") -> Recollection:
-    return Recollection(entry, "entry", content, state, 1, category=category)
 
 
 def test_the_lines_are_those_of_the_seed() -> None:

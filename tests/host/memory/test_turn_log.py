@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import TurnAdded, TurnsMarked
+from honeybadger_host.journal.changes import Added, TurnAdded
 from honeybadger_host.memory.turn_log import Window, dump_turn, parse_turn, read_window, turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -214,7 +214,7 @@ def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) 
     turn_logs = conversations_of(tmp_path, unwritten=lambda file: waiting)
     say(tmp_path, turn_logs, "main")
     change = added("main", 2)
-    mark = TurnsMarked("turns_withdrawn", "main", "main", ((1, 1),), b'{"withdrawn":[[1,1]]}')
+    mark = Added("turns_withdrawn", "main", "data/sessions/main/main.jsonl", b'{"withdrawn":[[1,1]]}')
     waiting += [change.data, mark.data]
     assert numbers(turn_logs) == [1, 2]
     turn_logs.view("main", "main")
