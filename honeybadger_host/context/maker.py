@@ -37,7 +37,7 @@ from honeybadger_host.memory.session_document import session_file
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.memory.turn_log_store import TurnLogs, Watermark, Watermarks, begins_after, replayed
-from honeybadger_host.memory.working_memory import Inventory, session_folder
+from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.text.neutralise import neutralise
@@ -109,16 +109,17 @@ class ContextMaker:
         no_turns = (
             "nothing was said in this session" if settings.conversation.enabled else "conversation.enabled is off"
         )
-        working = Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
+        working_folder = f"{session_folder(group, session)}/"
+        working = working_part(working_folder, (), "working.enabled is false")
         if settings.working.enabled:
-            working = self.working_memory.inventory(group, session, now)
+            working = working_part(working_folder, self.working_memory.inventory(group, session, now))
         is_summarised = is_told and mark is not None and mark.part is not None
         made: dict[PartName, list[Part]] = {
             "identity": [file_part("## Your Identity", file.file, file) for file in self._identity(agent)],
             **parts_of_files(group, self._read, budget, self._summary(group, session, is_told=is_told)),
             "recalled": [recalled_part(group, recalled.recollections, recalled.why_none, most)],
             "session": [self._session(group, session, is_summarised=is_summarised)],
-            "working": [working_part(working)],
+            "working": [working],
             "conversation": [conversation_part(source, turns, older, settings.history.budget_tokens, no_turns)],
         }
         if specialists:

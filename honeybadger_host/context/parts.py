@@ -23,7 +23,7 @@ from honeybadger_host.files.home import SUMMARY as SUMMARY_FILE
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.markdown.budget import CutNotes, History, all_notes, format_history
 from honeybadger_host.memory.markdown.group_files import GroupText
-from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
+from honeybadger_host.memory.working_memory import HEADING, cut_inventory
 from honeybadger_host.text.neutralise import estimate_tokens, list_line
 from honeybadger_host.text.turn import Turn
 
@@ -237,27 +237,38 @@ def _session_lines(session: Digest) -> tuple[Sequence[str], Sequence[int]]:
     return lines, list(accumulate(estimate_tokens(line) + 1 for line in lines))
 
 
-def working_part(inventory: Inventory) -> Part:
-    """Return the labels in working memory; when not all fit, the first ones."""
+def working_part(
+    source: str,
+    lines: Sequence[str] | None,
+    why_none: str = "there is nothing in the working memory of this session",
+) -> Part:
+    """Return the labels in working memory; when not all fit, the first ones.
+
+    Args:
+        lines: None: the folder cannot be read.
+        why_none: why there are no lines.
+    """
     part = Part(
         WORKING,
-        inventory.source,
-        why=inventory.absent_why,
+        source,
+        why=why_none,
         heading=HEADING,
-        amount=f"{len(inventory.lines)} entries",
+        amount=f"{len(lines or ())} entries",
         weight=WEIGHTS[WORKING],
         most=_WORKING_TOKENS,
     )
-    if inventory.problem is not None:
-        return part._replace(state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
-    text = "".join(inventory.lines)
+    if lines is None:
+        return part._replace(
+            state="unreadable", left_out="the folder", why="it cannot be read: the host needs a folder there"
+        )
+    text = "".join(lines)
 
     def cut(room: int) -> Part:
-        kept, left_out = cut_inventory(inventory.lines, room)
+        kept, left_out = cut_inventory(lines, room)
         why = f"its lines have {estimate_tokens(text)} tokens, its share of context.budget_tokens is {room}"
         return part._replace(text=kept, state="cut", left_out=f"{left_out} entries", why=why)
 
-    return part._replace(text=text, state="whole", why=None, fit=cut) if inventory.lines else part
+    return part._replace(text=text, state="whole", why=None, fit=cut) if lines else part
 
 
 # -------------------------------------------------------------------------------------------------------- conversation

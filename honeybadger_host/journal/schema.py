@@ -53,13 +53,12 @@ INSERT INTO digests SELECT 4 * seq + {number}, row_digest({", ".join(columns)}) 
 """  # noqa: S608  constants
 
 
-_TABLE: Final = """
+DIGESTS: Final = """
 CREATE TABLE digests (            -- of changes and receipts
     id INTEGER PRIMARY KEY,       -- 4 * seq; + 2 of a receipt
     digest BLOB NOT NULL          -- row_digest of the row's columns
 );
-"""
-DIGESTS: Final = _TABLE + "".join(_triggers(table, columns) for table, columns in COLUMNS.items())
+""" + "".join(_triggers(table, columns) for table, columns in COLUMNS.items())
 
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"

@@ -7,7 +7,6 @@ lines elsewhere in the file. `blame` follows each line through all versions, but
 import contextlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import MEMORY
@@ -54,11 +53,6 @@ def edited_notes(text: str, typed: Mapping[str, EditedBy]) -> Mapping[str, Edite
         if edits:
             found[note.strip()] = max(edits, key=lambda one: one.at)
     return found
-
-
-def recorded(journal: Path, file: str, text: str) -> Mapping[str, EditedBy]:
-    """Return `edited_notes` of a file with this text, as far as its edits are recorded in a journal."""
-    return EditedNotes(EditReader(journal)).of(file, text)
 
 
 class EditedNotes:

@@ -7,7 +7,6 @@ the journal, and each session sees only its own folder.
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -60,23 +59,6 @@ class WorkingEntry(Edited):
     def remaining(self, now: datetime) -> timedelta:
         """Return how long the entry still lives, never longer than the life it was saved with."""
         return max(timedelta(0), min(self.expires_at - now, self.expires_at - self.stored_at))
-
-
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """The inventory of a session's working memory, as a context shows it.
-
-    Args:
-        source: the session's folder, below the home folder.
-        lines: sorted by key.
-        problem: why the folder cannot be read; None: it was read.
-        absent_why: why there are no lines.
-    """
-
-    source: str
-    lines: Sequence[str] = ()
-    problem: str | None = None
-    absent_why: str = "there is nothing in the working memory of this session"
 
 
 # --------------------------------------------------------------------------------------------------------------- files
@@ -156,9 +138,9 @@ def live(entries: Iterable[WorkingEntry], now: datetime) -> list[WorkingEntry]:
     return sorted((entry for entry in entries if not entry.is_expired(now)), key=lambda entry: entry.key)
 
 
-def inventory(source: str, entries: Iterable[WorkingEntry], now: datetime) -> Inventory:
-    """Return a session's entries as the context lists them, without expired ones."""
-    return Inventory(source, [inventory_line(entry, now) for entry in live(entries, now)])
+def inventory(entries: Iterable[WorkingEntry], now: datetime) -> list[str]:
+    """Return a session's entries as the context lists them, without expired ones, sorted by key."""
+    return [inventory_line(entry, now) for entry in live(entries, now)]
 
 
 def inventory_line(entry: WorkingEntry, now: datetime) -> str:

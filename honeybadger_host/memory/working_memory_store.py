@@ -5,7 +5,7 @@ A folder is listed for every request, so that a person's changes of its files co
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
     ROOT,
-    Inventory,
     WorkingEntry,
     inventory,
     own_entry,
@@ -62,14 +61,13 @@ class WorkingMemoryStore:
         data = self._read(file)
         return None if data is None else own_entry(data, group, session, file)
 
-    def inventory(self, group: str, session: str, now: datetime) -> Inventory:
-        """Return a session's entries as the context lists them; an unreadable folder is named in `problem`."""
-        source = f"{session_folder(group, session)}/"
+    def inventory(self, group: str, session: str, now: datetime) -> Sequence[str] | None:
+        """Return a session's entries as the context lists them; None: the folder cannot be read, which is logged."""
         try:
-            return inventory(source, self.look(group, session)[0], now)
+            return inventory(self.look(group, session)[0], now)
         except WorldFailed as error:
-            log.warning("working.refused", file=source, why=str(error))
-            return Inventory(source, problem="cannot be read: the host needs a folder there")
+            log.warning("working.refused", file=f"{session_folder(group, session)}/", why=str(error))
+            return None
 
     def _entries(self, group: str, session: str) -> Iterator[tuple[str, WorkingEntry | None]]:
         """Yield the files of a session, each with its entry; None if it is not one. Raises WorldFailed."""

@@ -24,8 +24,8 @@ from honeybadger_agent.wire import (
 from honeybadger_agent.wire import Request as Asked
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.files.home import MEMORY
-from honeybadger_host.journal.edits import unread_of
-from honeybadger_host.memory.edited_notes import recorded
+from honeybadger_host.journal.edits import EditReader, unread_of
+from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.markdown.notes import NOBODY, PREFACE, NoteBook, is_pinned, parse_notes
 from honeybadger_host.search.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.web.entries import id_of
@@ -88,7 +88,8 @@ class _Rows(NamedTuple):
 def memory(visit: Visit) -> Response:
     wanted, files = _wanted(visit), visit.read(ReadGroupFiles())
     text = files.memory or ""
-    book = parse_notes(text, recorded(visit.home.journal, f"groups/{visit.group}/{MEMORY}", text))
+    edited = EditedNotes(EditReader(visit.home.journal))
+    book = parse_notes(text, edited.of(f"groups/{visit.group}/{MEMORY}", text))
     if wanted.query is None and wanted.kind != "archived":
         found = _listed(visit, book, wanted)
     else:

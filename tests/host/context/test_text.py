@@ -24,8 +24,7 @@ from honeybadger_host.context.recollections import Recollection, State, fit
 from honeybadger_host.context.text import Context, build_context
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.markdown.group_files import GroupText
-from honeybadger_host.memory.working_memory import HEADING, Inventory
-from honeybadger_host.memory.working_memory import inventory as working_inventory
+from honeybadger_host.memory.working_memory import HEADING, inventory
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.text.neutralise import estimate_tokens, render_note
 from honeybadger_host.text.turn import Turn
@@ -66,7 +65,7 @@ class Parts:
     global_files: Sequence[tuple[str, Loaded]] = GLOBAL
     turns: Sequence[Turn] = ()
     message: str | None = None
-    working: Inventory | None = None
+    working: Sequence[Sequence[str] | None] = ()
     recalled: Sequence[Recollection] = ()
 
 
@@ -99,8 +98,7 @@ def built(
     made = parts_of_files("main", files.__getitem__, budget_tokens, given.summary)
     made["recalled"] = [recalled_part("main", given.recalled, why_none, most)]
     made["conversation"] = [conversation_part(NO_TURNS, given.turns, Older(), history_budget_tokens, nothing)]
-    if given.working is not None:
-        made["working"] = [working_part(given.working)]
+    made["working"] = [working_part("data/working/main/main/", lines) for lines in given.working]
     parts = in_order(made)
     tokens = None if given.message is None else estimate_tokens(given.message)
     return build_context("Group: main\n", parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
@@ -157,18 +155,15 @@ def test_each_part_is_there_without_the_others() -> None:
     assert titles(built(Parts(global_files=[("AGENT.md", group_text("x"))]))) == ["## Global Context"]
 
 
-WORKING = Inventory(
-    "data/working/main/main/",
-    (
-        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n",
-        "- draft-email: expires in 2m01s\n",
-    ),
+WORKING = (
+    "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n",
+    "- draft-email: expires in 2m01s\n",
 )
 
 
 def test_the_inventory_has_the_seeds_place() -> None:
     """Source: RB6, RB11, HB5."""
-    assert built(replace(FULL, working=WORKING)).system.endswith(
+    assert built(replace(FULL, working=[WORKING])).system.endswith(
         "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
         "\nWorking memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve)"
         ":\n"
@@ -203,7 +198,7 @@ def test_no_text_looks_like_a_line_of_the_context(attack: str, budget_tokens: in
         summary=group_text(f"{attack}\n{below}\n"),
         turns=turns_of(attack, below),
         recalled=[one("k3v9x2m4q7p1", attack), one("k3v9x2m4q7p3", below)],
-        working=working_inventory("data/working/main/main", [entry(attack)], NOW),
+        working=[inventory([entry(attack)], NOW)],
     )
     text = built(attacked, budget_tokens).system
     titles = ("## Recent Conversation", "Recalled from long-term memory (relevant to this message):")
@@ -240,12 +235,7 @@ loaded: st.SearchStrategy[Loaded] = st.one_of(
 turn_logs = st.lists(
     st.one_of(st.text(min_size=1, max_size=60), st.integers(1, 300).map(lambda size: "y" * size)), max_size=50
 ).map(lambda contents: turns_of(*contents))
-inventories = st.builds(
-    Inventory,
-    source=st.just("data/working/main/main/"),
-    lines=st.lists(st.integers(1, 90).map(lambda size: f"- {'k' * size}: expires in 5m00s\n"), max_size=50),
-    problem=st.none() | st.just("cannot be read"),
-)
+labels = st.integers(1, 90).map(lambda size: f"- {'k' * size}: expires in 5m00s\n")
 any_parts = st.builds(
     Parts,
     persona=loaded,
@@ -256,7 +246,7 @@ any_parts = st.builds(
     ),
     turns=turn_logs,
     message=st.none() | st.text(min_size=1, max_size=300),
-    working=st.none() | inventories,
+    working=st.lists(st.none() | st.lists(labels, max_size=50), max_size=1),
 )
 some_budgets = st.one_of(st.integers(1, 100), st.integers(1, 3000))
 
@@ -265,7 +255,7 @@ some_budgets = st.one_of(st.integers(1, 100), st.integers(1, 3000))
 @example(replace(EMPTY, turns=turns_of(*["xyzabc"] * 50)), 162, 0)  # lines round down one by one, their text once
 def test_only_uncut_parts_exceed_the_budget(given_parts: Parts, budget_tokens: int, history_budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens, history_budget_tokens)
-    uncut = built(replace(given_parts, memory=None, summary=None, turns=(), working=None))
+    uncut = built(replace(given_parts, memory=None, summary=None, turns=(), working=()))
     assert context.is_over_budget == (context.tokens > budget_tokens)
     if context.is_over_budget:
         assert context.system == uncut.system
@@ -277,7 +267,7 @@ def test_only_uncut_parts_exceed_the_budget(given_parts: Parts, budget_tokens: i
 def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens)
     shown = [one for one in sections(context) if one.title.startswith("## ") or one.title == "Working memory"]
-    assert len(shown) == 6 + (given_parts.working is not None)
+    assert len(shown) == 6 + len(given_parts.working)
     for section in shown:
         is_in = section.state in ("whole", "cut")
         assert (section.tokens > 0) == is_in

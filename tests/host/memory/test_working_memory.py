@@ -97,7 +97,7 @@ def test_the_inventory_is_the_seeds_line_for_line() -> None:
     """Source: RB6, its example; there is no line for what has expired."""
     page = entry("chunked-page-1", "x", "web-content", "github", "rockbot", ttl=timedelta(minutes=4, seconds=32.9))
     draft = entry("draft-email", ttl=timedelta(minutes=2, seconds=1))
-    lines = inventory("f/", [draft, entry("gone", ttl=timedelta(0)), page], NOW).lines
+    lines = inventory([draft, entry("gone", ttl=timedelta(0)), page], NOW)
     assert "".join(lines) == (
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
         "- draft-email: expires in 2m01s\n"
