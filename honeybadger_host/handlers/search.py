@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ def search_memory(
     vector = None if payload.query is None else index.vector_of(payload.query)
     looks = [asked.group, archive_of(asked.group)] if payload.archived else [asked.group]
 
-    def ask(corpus: Corpus, most: int, group: str) -> tuple[list[int], list[Hit]]:
+    def ask(corpus: Corpus, most: int, group: str) -> dict[int, Hit | None]:
         from honeybadger_host.search.ranking import Filters, newest, search
 
         filters = Filters(
@@ -70,29 +70,25 @@ def search_memory(
             only_hidden=payload.archived is True and group == asked.group,
         )
         if payload.query is None:
-            return newest(corpus, limit=most, filters=filters), []
+            return dict.fromkeys(newest(corpus, limit=most, filters=filters))
         hits = search(corpus, payload.query, now=now, limit=most, filters=filters, vector=vector)
-        return [hit.number for hit in hits], hits
+        return {hit.number: hit for hit in hits}
 
-    numbers, hits = list[int](), list["Hit"]()
     for most in (limit, MAX_RANKED):  # again where too few are left without equal notes
-        numbers, hits, is_complete = [], [], True
-        for group in looks:
-            (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
-            numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
-        found = index.lookups.show(numbers)
+        answers = [index.search(group, partial(ask, most=most, group=group)) for group in looks]
+        hits = {number: hit for found, _ in answers for number, hit in found.items()}
+        stored = index.lookups.show([*hits])
+        documents = [stored[number] for number in hits if number in stored]
         if payload.archived:  # without the global group
-            found = {number: one for number, one in found.items() if one.group in looks}
-            numbers = _in_order(found, hits)
-        folded = _folded(found, numbers)
-        if len(folded) >= limit or len(numbers) < most:
+            documents = _in_order((one for one in documents if one.group in looks), hits)
+        folded = _folded(documents)
+        if len(folded) >= limit or len(documents) < most:
             break
-    by_number = {hit.number: hit for hit in hits}
     edited = as_edited(journal, files, [one for same in folded[:limit] for one in same])
-    shown = [_shown([edited[one.number] for one in same], by_number.get(same[0].number)) for same in folded[:limit]]
+    shown = [_shown([edited[one.number] for one in same], hits[same[0].number]) for same in folded[:limit]]
     if payload.archived:
         shown = [{**one, "archived": True} for one in shown]
-    return {"hits": shown, "is_complete": is_complete}
+    return {"hits": shown, "is_complete": all(is_whole for _, is_whole in answers)}
 
 
 def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[int, Found]:
@@ -119,19 +115,22 @@ def is_pinned_note(found: Found) -> bool:
     return found.kind == "note" and is_pinned(f"{found.names}\n{found.text}")
 
 
-def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:
-    """Return the numbers of documents of several groups, best first, or newest first when nothing was asked."""
-    scores = {hit.number: hit.score for hit in hits}
-    return sorted(found, key=lambda number: (scores.get(number, 0.0), found[number].at or 0.0), reverse=True)
+def _in_order(documents: Iterable[Found], hits: Mapping[int, Hit | None]) -> list[Found]:
+    """Return the documents of several groups, best first, or newest first when nothing was asked."""
+
+    def rank(one: Found) -> tuple[float, float]:
+        hit = hits[one.number]
+        return 0.0 if hit is None else hit.score, one.at or 0.0
+
+    return sorted(documents, key=rank, reverse=True)
 
 
-def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Found]]:
+def _folded(documents: Iterable[Found]) -> list[list[Found]]:
     """Return the documents in order; equal notes of one file and section are grouped with the first of them."""
     folded: dict[tuple[str, ...], list[Found]] = {}
-    for number in numbers:
-        if (one := found.get(number)) is not None:
-            is_note = one.kind == "note"
-            folded.setdefault((one.file, one.names, one.text) if is_note else (str(number),), []).append(one)
+    for one in documents:
+        is_note = one.kind == "note"
+        folded.setdefault((one.file, one.names, one.text) if is_note else (str(one.number),), []).append(one)
     return list(folded.values())
 
 
