@@ -4,7 +4,6 @@ All of it is one request, so one commit: a kill leaves all or nothing. If the jo
 files, the request is refused.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -78,7 +77,7 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[_Back
             text = without_forgotten(group, file, wanted.text) if wanted.is_there else None
             backs += _back(group, file, held, text, "entry" if file.endswith(".json") else "text")
     if problems:
-        raise _refused(problems)
+        raise Refusal("conflict", f"{listed(problems, '; ')}; nothing was changed", field="payload.to")
     return backs
 
 
@@ -94,7 +93,3 @@ def _back(group: str, file: str, held: bytes | None, wanted: bytes | None, kind:
     hunks = hunks_between(lines_of(held or b""), lines_of(wanted or b""))
     added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
     return [(change, {"file": file, "did": did, "added": added, "removed": removed})]
-
-
-def _refused(problems: Sequence[str]) -> Refusal:
-    return Refusal("conflict", f"{listed(problems, '; ')}; nothing was changed", field="payload.to")

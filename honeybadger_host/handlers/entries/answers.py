@@ -45,26 +45,23 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
     }
 
 
-def read_valid_until(text: str | None) -> datetime | None:
-    """Return the time that `valid_until` says, in UTC. Raises Refusal if it is not one, or has no zone."""
+def read_valid_until(text: str | None, now: datetime) -> datetime | None:
+    """Return the time that `valid_until` says, in UTC. Raises Refusal if it is not one, has no zone, or is past."""
     if text is None:
         return None
+    field = "payload.valid_until"
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is None:
             raise ValueError(text)
-        return at.astimezone(UTC)
+        at = at.astimezone(UTC)
     except (ValueError, OverflowError):
-        why = f"payload.valid_until {text!r} is not a time, or has no time zone"
-        field = "payload.valid_until"
+        why = f"{field} {text!r} is not a time, or has no time zone"
         raise Refusal("invalid", f"{why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field) from None
-
-
-def check_future(valid_until: datetime | None, now: datetime) -> None:
-    """Raise Refusal if the time is past."""
-    if valid_until is not None and valid_until <= now:
-        why = f"payload.valid_until {show_time(valid_until)} is over, it is {show_time(now)} now: say when it will be"
-        raise Refusal("invalid", why, field="payload.valid_until")
+    if at <= now:
+        why = f"{field} {show_time(at)} is over, it is {show_time(now)} now: say when it will be"
+        raise Refusal("invalid", why, field=field)
+    return at
 
 
 def check_version(what: str, expected: str | None, version: str | None) -> None:

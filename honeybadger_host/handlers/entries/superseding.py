@@ -16,7 +16,7 @@ from honeybadger_host.files.home import ARCHIVE
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.entries import places
-from honeybadger_host.handlers.entries.answers import WriteT, check_future, cleaned, not_found, read_valid_until
+from honeybadger_host.handlers.entries.answers import WriteT, cleaned, not_found, read_valid_until
 from honeybadger_host.handlers.notes import signed_note
 from honeybadger_host.journal.changes import Change
 from honeybadger_host.log import log
@@ -56,8 +56,7 @@ def screened(
     payload = cleaned(texts, asked.payload, heading=heading, category=category)
     origin = origin_of(asked.sender, payload.origin, payload.origin_from, is_agent=asked.sender in deps.agents.current)
     is_for_ever = isinstance(payload, EditMemory) and payload.valid_until == "never"
-    valid_until = None if is_for_ever else read_valid_until(payload.valid_until)
-    check_future(valid_until, now)
+    valid_until = None if is_for_ever else read_valid_until(payload.valid_until, now)
     return Write(payload, texts.changed, origin, valid_until)
 
 
