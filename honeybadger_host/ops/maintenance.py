@@ -135,8 +135,8 @@ async def _take_in_saves(host: Host) -> bool:
 
     found, are_marks_due = await anyio.to_thread.run_sync(look)
     await supersede_named(host.memory, host.pipeline.change, found)
-    if most := 2 * len(found) + saves.overtaken:
-        edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found), most)
+    if found or saves.overtaken:
+        edits = await host.pipeline.commit_edits(partial(host.projections.take_in, found))
         for saved in found:
             host.scheduler.touch_file(saved.file)  # also where no event tells of it
         for edit in edits:

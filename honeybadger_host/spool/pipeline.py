@@ -165,20 +165,17 @@ class Pipeline:
         await self.writer.run(self._journal.keep_receipt, receipt, also)
         self.passed("kept")
 
-    async def commit_edits(self, commit: Callable[[int], list[Row]], most: int) -> list[Row]:
+    async def commit_edits(self, commit: Callable[[int], list[Row]]) -> list[Row]:
         """Commit edits of people while no other change gets a number; return the edits.
 
         Args:
-            commit: commits them; called on a worker thread with the number of the first edit.
-            most: the largest number of edits. Unused numbers are given again if no higher number was given meanwhile.
+            commit: commits them; called on the writer's thread with the number of the first edit.
         """
         async with self._order:
-            first = self._journal.next_seq
-            self._journal.next_seq += most
-            edits = await self.writer.run(commit, first)
-            if self._journal.next_seq == first + most:
-                self._journal.next_seq = first + len(edits)
-            return edits
+            try:
+                return await self.writer.run(commit, self._journal.next_seq)
+            finally:  # also if it fails behind the commit
+                self._journal.next_seq = max(self._journal.next_seq, self._journal.committed_seq + 1)
 
     async def turn(self, asked: Asked, type_name: str, handler: TurnHandler) -> bytes | None:
         """Run a turn that the host itself asks for, after the turns of people; write its result as `change` does.
@@ -292,8 +289,7 @@ class Pipeline:
                         self._journal.next_seq += len(outcome.changes)
                         seq = self._journal.next_seq - 1
                     reply = wire.dump_reply(request.stem, outcome.result, seq)
-                    digest = asking.asked.digest
-                    request.state = Answered(reply, seq=seq, changes=outcome.changes, digest=digest)
+                    request.state = Answered(reply, seq=seq, changes=outcome.changes, digest=asking.asked.digest)
 
     def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over.
