@@ -18,8 +18,6 @@ _NOT_SAID: Final = ("thoughts", "reasoning_recap", "model_editable_context")
 _CANVAS: Final = "canmore."  # the tool that gets the documents which the model writes for a person
 _CITATION: Final = re.compile("\ue200[^\ue201]*\ue201")  # a number of a source that the export does not have
 CLAUDE: Final = "claude"
-_PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
-_MEMORIES: Final = re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json")
 _SENDERS: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
@@ -112,12 +110,9 @@ def _text(content: Mapping[str, Any]) -> str:
 
 def read_claude(file: SourceFile) -> Iterator[Found]:
     """Yield the turns of conversations, the documents of projects, and memories."""
-    if CONVERSATIONS.fullmatch(file.name):
-        yield from read_elements(file, "conversation", _messages)
-    elif _PROJECTS.fullmatch(file.name):
-        yield from read_elements(file, "project", _documents)
-    elif _MEMORIES.fullmatch(file.name):
-        yield from read_elements(file, "memory", _memories)
+    for names, what, read in _CLAUDES_FILES:
+        if names.fullmatch(file.name):
+            yield from read_elements(file, what, read)
 
 
 def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
@@ -174,3 +169,11 @@ def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterat
     for name, text in texts.items():
         if isinstance(text, str) and text.strip():
             yield Fact(f"memory/{name}", where, text, "memory", f"Memory of {name}", created=file.modified)
+
+
+# Names of files, their elements for people, and the function that reads an element.
+_CLAUDES_FILES: Final = (
+    (CONVERSATIONS, "conversation", _messages),
+    (re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json"), "project", _documents),
+    (re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json"), "memory", _memories),
+)
