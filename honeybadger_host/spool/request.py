@@ -103,14 +103,12 @@ class QueuedRequest:
         """Return the members with which a log line names the request."""
         return {"group": self.inbox.group, "sender": self.inbox.sender, "id": self.stem}
 
-    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None) -> QueuedRequest:
+    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None) -> None:
         """Answer it with a refusal, without credentials: a member's name may look like one."""
         why = redact_line(refusal.message)
         field_name = None if refusal.field is None else redact_line(refusal.field)
         clean = Refusal(refusal.code, why, field=field_name, retry_after_seconds=refusal.retry_after_seconds)
-        reply = wire.dump_error(self.stem, clean)
-        self.state = Answered(reply, clean.code, why, dead_reason=dead_reason)
-        return self
+        self.state = Answered(wire.dump_error(self.stem, clean), clean.code, why, dead_reason=dead_reason)
 
 
 @dataclass(slots=True)
@@ -261,8 +259,9 @@ class RequestReader:
         if handler is None:
             raise Refusal("invalid", f"type {envelope.type} is not served by this host", field="type")
         digest = hashlib.sha256(request.data).digest()
-        asked = Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload, digest)
-        request.state = Asking(asked, handler)
+        request.state = Asking(
+            Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload, digest), handler
+        )
 
 
 def _forbidden(field: str, why: str) -> Refusal:

@@ -150,8 +150,7 @@ class TurnQueue:
             running = self._running[turn.key]
             running.stop.ask(asked.sender)
             await running.left.wait()
-            is_stopped = running.answering.cancelled_caught
-            return _stopped(asked, turn.request_id, "stopped" if is_stopped else "finished")
+            return _stopped(asked, turn.request_id, "stopped" if running.answering.cancelled_caught else "finished")
         if payload.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
         for inbox in self._spool.inboxes.values():
@@ -211,8 +210,8 @@ class TurnQueue:
                 os.close(stream)
 
     async def _run(self, asked: Asked, handler: TurnHandler, stream: int | None) -> ChangeHandler:
-        turn, digest = asked.key, asked.digest
-        begun = await self._writer.run(self._journal.begin_turn, turn, digest)
+        turn = asked.key
+        begun = await self._writer.run(self._journal.begin_turn, turn, asked.digest)
         if begun.attempts > ATTEMPTS:
             await self._writer.run(self._journal.forget_turn, turn)  # sent again, it starts over
             raise CutShort(begun.attempts - 1)
@@ -229,7 +228,7 @@ class TurnQueue:
 
         try:
             stop = self._running[turn].stop
-            name = turn_name(turn, digest)
+            name = turn_name(turn, asked.digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
             with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # not a crash: not counted

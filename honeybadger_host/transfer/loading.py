@@ -173,8 +173,7 @@ class _Loader:
         for _ in self._receipts():
             pass
         self._recalled()
-        plan = self._forgotten.plan(self._group)
-        return Loaded(len(self._staged), changes, self._shift, self._manifest.group, plan)
+        return Loaded(len(self._staged), changes, self._shift, self._manifest.group, self._forgotten.plan(self._group))
 
     def load(self) -> Loaded:
         """Check the export, and commit it. Raises HostError."""

@@ -90,8 +90,7 @@ def search(visit: Visit) -> Response:
     problem = ""
     if visit.query:
         try:
-            asked = made(SearchMemory, **wanted, scope=scope, archived=is_archived or None, limit=limit)
-            found = visit.read(asked)
+            found = visit.read(made(SearchMemory, **wanted, scope=scope, archived=is_archived or None, limit=limit))
         except RequestFailed as error:
             problem = str(error).replace("payload.", "")
     return visit.page(

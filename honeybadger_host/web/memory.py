@@ -180,8 +180,9 @@ def _note(group: str, book: NoteBook, place: int) -> Remembered:
     )
     if (note := book.signed(place)) is None:
         heading, _, rest = text.partition("\n") if text.startswith("## ") else ("", "", text)
-        of_file = {"text": rest.strip("\n"), "category": heading.removeprefix("## "), "may_change": False}
-        return row.model_copy(update=of_file)
+        return row.model_copy(
+            update={"text": rest.strip("\n"), "category": heading.removeprefix("## "), "may_change": False}
+        )
     at = f"{note.at.replace(' ', 'T')}:00Z"
     return row.model_copy(update={"text": note.content, "author": note.author, "category": note.section, "time": at})
 
@@ -209,8 +210,9 @@ def _searched(visit: Visit, notes: Mapping[str, NotePlace], wanted: _Wanted) -> 
     hits: list[Hit] = []
     is_complete = True
     for scope in scopes:
-        asked = made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=PER_PAGE)
-        found = visit.read(asked)
+        found = visit.read(
+            made(SearchMemory, query=wanted.query, scope=scope, archived=is_archived or None, limit=PER_PAGE)
+        )
         hits += (hit for hit in found.hits if hit.kind in ("note", "entry"))
         is_complete = is_complete and found.is_complete
     by_points = wanted.query is not None
