@@ -79,46 +79,39 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], now: datetime) -
     turns, texts = asked.payload.turns, deps.texts(asked)
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     check_names(deps, asked, names)
-    screened = [_keyed(texts.of_record(), turn, place) for place, turn in enumerate(turns)]
     known = deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns})
-    for turn in deps.turn_logs.view(asked.group, asked.session).ahead:
-        if turn.key is not None:
-            known[turn.key] = turn
+    ahead = deps.turn_logs.view(asked.group, asked.session).ahead
+    known |= {turn.key: turn for turn in ahead if turn.key is not None}
     number = deps.turn_logs.next_number(asked.group, asked.session)
     last = deps.turn_logs.last_at(asked.group, asked.session)
     numbers: list[int] = []
     changes: list[TurnAdded] = []
     changed: Counter[str] = Counter()
-    for place, (keyed, (said, neutralised)) in enumerate(zip(turns, screened, strict=True)):
+    for place, keyed in enumerate(turns):
+        member, own = f"payload.turns.{place}", texts.of_record()
+        data = None if keyed.data is None else own.data(f"{member}.data", keyed.data)
+        said = replace(turn_in(own, keyed, member), key=keyed.key, data=data)
         there = known.get(keyed.key)
         if there is not None:
-            _check_same(there, said, place)
+            _check_same(there, said, f"{member}.key")
             numbers.append(there.number)
             continue
-        last = at_or_later(keyed.at, last, now, f"payload.turns.{place}.at")
+        last = at_or_later(keyed.at, last, now, f"{member}.at")
         turn = replace(said, number=number + len(changes), at=last)
         known[keyed.key] = turn
         numbers.append(turn.number)
         changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id)))
-        changed.update(neutralised)
+        changed.update(own.changed)
     result = {"added": len(changes), "known": len(numbers) - len(changes), "turns": numbers}
     after = deps.sessions.after_turns(changes, now) if changes else ()
     return Outcome(with_neutralised(result, changed), (*changes, *after))
 
 
-def _keyed(texts: Texts, keyed: KeyedTurn, place: int) -> tuple[Turn, Mapping[str, int]]:
-    """Return a turn with its key and its data, and the changes of its texts. Raises Refusal."""
-    turn = turn_in(texts, keyed, f"payload.turns.{place}")
-    data = None if keyed.data is None else texts.data(f"payload.turns.{place}.data", keyed.data)
-    return replace(turn, key=keyed.key, data=data), texts.changed
-
-
-def _check_same(there: Turn, said: Turn, place: int) -> None:
+def _check_same(there: Turn, said: Turn, field: str) -> None:
     """Raise Refusal if the turn of a key has other words or data; a forgotten turn is not compared."""
     is_same = (there.role, there.content, there.data) == (said.role, said.content, said.data)
     if is_same or FORGOTTEN in there.content or FORGOTTEN in (there.data or ""):
         return
-    field = f"payload.turns.{place}.key"
     raise Refusal(
         "conflict",
         f"{field}: turn {there.number} of this session has the key {said.key!r} and says something else: give what "

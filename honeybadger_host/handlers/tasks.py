@@ -100,10 +100,9 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], now: datet
     if len(there) >= MOST_TASKS:
         why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
         raise Refusal("too_large", why)
-    free = [each for each in _new_ids(asked) if files.view(task_file(asked.group, each)) is None]
-    if not free:
+    id_ = next((each for each in _new_ids(asked) if files.view(task_file(asked.group, each)) is None), None)
+    if id_ is None:
         raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
-    id_ = free[0]
     said = {
         **payload.model_dump(),
         "name": texts.text("payload.name", payload.name),
