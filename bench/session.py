@@ -49,7 +49,8 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
             safe_files.replace(path, dump_document(document), is_durable=False)
 
         def shrink() -> None:
-            assert len(compact(with_turns(document, turns), now, limits).document.recent_history) == 30
+            compacted, _ = compact(with_turns(document, turns), now, limits)
+            assert len(compacted.recent_history) == 30
 
         saved = _median_ms(save, rounds)
         size = path.stat().st_size / 1024

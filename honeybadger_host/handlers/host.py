@@ -11,7 +11,7 @@ from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
 from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
-from honeybadger_host.files.home import groups_in, named_folders
+from honeybadger_host.files.home import MEMORY, groups_in, named_folders
 from honeybadger_host.handler_kinds import DEFAULT_ROWS, Asked
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.memory.markdown.group_files import GroupFiles
@@ -57,7 +57,7 @@ def _row(deps: Dependencies, group: str) -> dict[str, Any]:
 
 def _notes(files: GroupFiles, group: str) -> int | None:
     try:
-        text = files.memory(group)
+        text = files.read(f"groups/{group}/{MEMORY}")
     except FileProblem:
         return None
     return 0 if text is None else text.note_count

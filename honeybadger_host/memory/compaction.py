@@ -73,24 +73,11 @@ def digest(document: SessionDocument) -> Digest:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The result of compacting a document.
+def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> tuple[SessionDocument, int]:
+    """Return the document within its limits, and the number of messages that were moved to its summary.
 
-    Args:
-        summarised: number of messages that were moved from the history to the summary.
-    """
-
-    document: SessionDocument
-    is_changed: bool
-    summarised: int
-
-
-def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> Compacted:
-    """Return the document within its limits; compacting it again changes nothing.
-
-    Each dropped message leaves one line in the summary. If the summary is full, its oldest lines are dropped and
-    counted. Facts are sorted, each once. Tokens that nobody counted are estimated.
+    Compacting it again changes nothing. Each dropped message leaves one line in the summary. If the summary is full,
+    its oldest lines are dropped and counted. Facts are sorted, each once. Tokens that nobody counted are estimated.
 
     Args:
         now: decides which ended tasks go.
@@ -113,7 +100,7 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
             "active_tasks": tasks,
         }
     )
-    return Compacted(compacted, compacted != document, len(dropped))
+    return compacted, len(dropped)
 
 
 def _kept(

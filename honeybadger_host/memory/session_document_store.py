@@ -210,17 +210,17 @@ class Sessions:
             return ()
         document = with_turns(base, turns)
         if is_over:
-            compacted = compact(document, now, self.limits)
+            compacted, summarised = compact(document, now, self.limits)
             self.compactions += 1
             log.info(
                 "session.compacted",
                 group=change.group,
                 session=change.session,
-                summarised=compacted.summarised,
+                summarised=summarised,
                 tokens_before=document.tokens,
-                tokens=compacted.document.tokens,
+                tokens=compacted.tokens,
             )
-            document = compacted.document
+            document = compacted
         return (self.write(change.group, change.session, document),)
 
     def remove(
@@ -312,7 +312,7 @@ class Sessions:
         """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""
         document = with_turns(base, behind)
         if len(behind) > self.limits.max_entries:
-            document = compact(document, datetime.now(UTC), self.limits).document
+            document, _ = compact(document, datetime.now(UTC), self.limits)
         return document
 
 

@@ -12,7 +12,7 @@ from honeybadger_agent.quoting import set_apart
 from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.files.file_cache import KeptFiles
-from honeybadger_host.files.home import MEMORY, SUMMARY
+from honeybadger_host.files.home import MEMORY
 from honeybadger_host.files.safe_files import Changing, NotRegular, Signature, closing_fd, open_plain
 from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.markdown.budget import CutNotes, cut_notes, first_lines
@@ -142,14 +142,6 @@ class GroupFiles:
         self._view = view
         self._extent_of = extent_of
         self.kept = kept or KeptFiles(home)
-
-    def memory(self, group: str) -> GroupText | None:
-        """Return MEMORY.md, or None if there is none. Raises FileProblem."""
-        return self.read(f"groups/{group}/{MEMORY}")
-
-    def summary(self, group: str) -> GroupText | None:
-        """Return summary.md, or None if there is none. Raises FileProblem."""
-        return self.read(f"groups/{group}/{SUMMARY}")
 
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, or None if there is none. Raises FileProblem."""

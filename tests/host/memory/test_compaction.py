@@ -39,29 +39,27 @@ def task(status: str, age: int, id_: str = "t") -> Task:
 
 def test_fifty_messages_stay_and_one_more_leaves_thirty() -> None:
     full = document(*(said(number) for number in range(50)))
-    assert compact(full, NOW, SEED) == (compacted := compact(full, NOW, SEED))
-    assert (compacted.document, compacted.is_changed, compacted.summarised) == (full, False, 0)
+    assert compact(full, NOW, SEED) == (full, 0)
     over = document(*(said(number) for number in range(51)))
-    compacted = compact(over, NOW, SEED)
-    assert compacted.is_changed
-    assert compacted.document.recent_history == over.recent_history[21:]
-    assert compacted.summarised == 21
+    compacted, summarised = compact(over, NOW, SEED)
+    assert compacted.recent_history == over.recent_history[21:]
+    assert summarised == 21
 
 
 def test_over_a_hundred_thousand_tokens_the_older_half_goes() -> None:
     over = document(*(said(number, tokens=10_001) for number in range(10)))
-    compacted = compact(over, NOW, SEED)
-    assert compacted.document.recent_history == over.recent_history[5:]
-    assert compacted.document.tokens == 50_005
+    compacted, _ = compact(over, NOW, SEED)
+    assert compacted.recent_history == over.recent_history[5:]
+    assert compacted.tokens == 50_005
     exactly = document(*(said(number, tokens=10_000) for number in range(10)))
-    assert not compact(exactly, NOW, SEED).is_changed
+    assert compact(exactly, NOW, SEED) == (exactly, 0)
 
 
 def test_what_somebody_wrote_stays_above_the_lines() -> None:
     prose = "The user builds a memory host.\n\nIt is called Honeybadger."
     state = document(*(said(number) for number in range(51)), summary=prose)
     for _ in range(20):
-        state = compact(state, NOW, SEED).document
+        state, _ = compact(state, NOW, SEED)
         assert state.long_term_summary.startswith(f"{prose}\n\n{HEADER}\n")
         assert state.long_term_summary.count(HEADER) == 1
         state = state.model_copy(
@@ -70,10 +68,9 @@ def test_what_somebody_wrote_stays_above_the_lines() -> None:
 
 
 def test_facts_are_sorted_each_once() -> None:
-    compacted = compact(document(facts=("b", "a", " b ", "", "a", "B")), NOW, SEED)
-    assert compacted.document.facts == ("B", "a", "b")
-    assert compacted.is_changed
-    assert not compact(compacted.document, NOW, SEED).is_changed
+    compacted, _ = compact(document(facts=("b", "a", " b ", "", "a", "B")), NOW, SEED)
+    assert compacted.facts == ("B", "a", "b")
+    assert compact(compacted, NOW, SEED) == (compacted, 0)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +89,9 @@ def test_facts_are_sorted_each_once() -> None:
 )
 def test_running_tasks_stay_and_ended_ones_for_a_day(status: str, age: int, stays: bool) -> None:
     state = document().model_copy(update={"active_tasks": (task(status, age), task("Running", 0, "other"))})
-    compacted = compact(state, NOW, SEED)
-    assert len(compacted.document.active_tasks) == 1 + stays
-    assert compacted.is_changed is not stays
+    compacted, _ = compact(state, NOW, SEED)
+    assert len(compacted.active_tasks) == 1 + stays
+    assert (compacted == state) is stays
 
 
 ANY_ENTRY = st.builds(
@@ -137,10 +134,10 @@ LIMITS = st.builds(
 def test_any_document_is_within_its_limits_afterwards_and_stays(
     state: SessionDocument, limits: CompactionLimits
 ) -> None:
-    compacted = compact(state, NOW, limits)
-    after, kept = compacted.document, compacted.document.recent_history
+    after, summarised = compact(state, NOW, limits)
+    kept = after.recent_history
     assert len(kept) <= limits.max_entries
-    assert len(kept) + compacted.summarised == len(state.recent_history)
+    assert len(kept) + summarised == len(state.recent_history)
     assert bool(kept) == bool(state.recent_history)
     if kept != state.recent_history[len(state.recent_history) - len(kept) :]:
         [cut] = kept
@@ -148,18 +145,17 @@ def test_any_document_is_within_its_limits_afterwards_and_stays(
     assert after.tokens <= limits.max_tokens
     assert len(after.long_term_summary) <= max(limits.max_summary_characters, 0)
     assert list(after.facts) == sorted(set(after.facts))
-    assert compacted.is_changed == (after != state)
-    assert compact(after, NOW, limits).document == after
-    assert compact(after, NOW + timedelta(seconds=1), limits).summarised == 0
+    assert compact(after, NOW, limits) == (after, 0)
+    assert compact(after, NOW + timedelta(seconds=1), limits)[1] == 0
     assert parse_document(dump_document(after), "s") == after
 
 
 @given(st.lists(ANY_ENTRY, min_size=1, max_size=30).map(tuple))
 def test_nothing_is_lost_between_history_and_summary(history: tuple[HistoryEntry, ...]) -> None:
     limits = CompactionLimits(5, 3, 100_000, 100_000)
-    compacted = compact(document(*history), NOW, limits)
-    lines = compacted.document.long_term_summary.splitlines()
-    assert len(lines) == (compacted.summarised + 1 if compacted.summarised else 0)
+    compacted, summarised = compact(document(*history), NOW, limits)
+    lines = compacted.long_term_summary.splitlines()
+    assert len(lines) == (summarised + 1 if summarised else 0)
     for line, entry in zip(lines[1:], history, strict=False):
         assert line.startswith("- ")
         if entry.content.isascii() and entry.content.isprintable():

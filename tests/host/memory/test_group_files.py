@@ -52,13 +52,13 @@ def text_of(text: GroupText | None) -> str | None:
 
 def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_text("## Notes (a, 2026-11-21 06:05)\n- likes tea\n")
-    assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
-    assert files.summary("main") is None
+    assert text_of(files.read("groups/main/MEMORY.md")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
+    assert files.read("groups/main/summary.md") is None
     (folder / "summary.md").write_text("We met in spring.\n")
     (folder / "CLAUDE.md").write_text("You are a badger.\n")
-    assert text_of(files.summary("main")) == "We met in spring.\n"
+    assert text_of(files.read("groups/main/summary.md")) == "We met in spring.\n"
     assert text_of(files.read("groups/main/CLAUDE.md")) == "You are a badger.\n"
-    assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
+    assert text_of(files.read("groups/main/MEMORY.md")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
 
 
 def test_a_read_that_drop_overtakes_is_not_cached(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +73,11 @@ def test_a_read_that_drop_overtakes_is_not_cached(folder: Path, monkeypatch: pyt
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "read", read_and_be_overtaken)
-        overtaken = files.memory("main")
+        overtaken = files.read("groups/main/MEMORY.md")
     assert text_of(overtaken) == "x"
-    kept = files.memory("main")
+    kept = files.read("groups/main/MEMORY.md")
     assert kept is not overtaken
-    assert files.memory("main") is kept
+    assert files.read("groups/main/MEMORY.md") is kept
 
 
 def test_the_files_that_were_read_first_leave_first(folder: Path) -> None:
@@ -85,11 +85,11 @@ def test_the_files_that_were_read_first_leave_first(folder: Path) -> None:
     for name in "abcd":
         (folder.parent / name).mkdir()
         (folder.parent / name / "MEMORY.md").write_text(name * 10_000)
-    first = {name: files.memory(name) for name in "abc"}
-    files.memory("d")
-    assert files.memory("b") is first["b"]
-    assert files.memory("c") is first["c"]
-    assert files.memory("a") is not first["a"]
+    first = {name: files.read(f"groups/{name}/MEMORY.md") for name in "abc"}
+    files.read("groups/d/MEMORY.md")
+    assert files.read("groups/b/MEMORY.md") is first["b"]
+    assert files.read("groups/c/MEMORY.md") is first["c"]
+    assert files.read("groups/a/MEMORY.md") is not first["a"]
 
 
 def save_in_place(path: Path, data: bytes) -> None:
@@ -134,8 +134,8 @@ def test_each_save_shows_without_a_watcher(folder: Path, save: Callable[[Path, b
     files = files_of(folder, time.time_ns)
     for number in range(400):
         save(folder / "MEMORY.md", b"%06d" % number)
-        assert text_of(files.memory("main")) == f"{number:06}"
-        assert text_of(files.memory("main")) == f"{number:06}"
+        assert text_of(files.read("groups/main/MEMORY.md")) == f"{number:06}"
+        assert text_of(files.read("groups/main/MEMORY.md")) == f"{number:06}"
 
 
 class Writer(threading.Thread):
@@ -189,7 +189,7 @@ def test_no_read_under_load_is_stale_or_torn(folder: Path, writing: Callable[[Wr
         while not is_enough(reads, writer) and not wrong:
             reads += 1
             finished = writer.finished
-            text = files.memory("main")
+            text = files.read("groups/main/MEMORY.md")
             begun = writer.begun
             if text is None:
                 if finished:
@@ -231,27 +231,27 @@ def test_an_unreadable_text_is_named_and_leaves_others(
     make(path)
     for _ in range(3):
         with pytest.raises(FileProblem) as caught:
-            files.memory("main")
+            files.read("groups/main/MEMORY.md")
         assert caught.value.file == MEMORY
         assert caught.value.message.startswith(said)
         assert str(caught.value).startswith(MEMORY + " ")
     assert text_of(files.read("groups/main/CLAUDE.md")) == "You are a badger."
 
     path.rename(folder / "aside")
-    assert files.memory("main") is None
+    assert files.read("groups/main/MEMORY.md") is None
     path.write_text("well again")
-    assert text_of(files.memory("main")) == "well again"
+    assert text_of(files.read("groups/main/MEMORY.md")) == "well again"
 
 
 def test_a_summary_over_the_limit_is_named(files: GroupFiles, folder: Path) -> None:
     (folder / "summary.md").write_bytes(b"x" * (MIB + 1))
     with pytest.raises(FileProblem, match=f"has {MIB + 1} bytes, the limit is {MIB}: shorten it"):
-        files.summary("main")
+        files.read("groups/main/summary.md")
 
 
 def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
     (folder / "MEMORY.md").write_bytes(b"\xef\xbb\xbf## Notes\r\n")
-    text = files.memory("main")
+    text = files.read("groups/main/MEMORY.md")
     assert text is not None
     assert text.text == "## Notes\r\n"
     assert text.clean == "## Notes\n"

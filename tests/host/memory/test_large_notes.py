@@ -77,13 +77,13 @@ def test_a_growing_large_file_is_served_at_once(tmp_path: Path) -> None:
     for number in range(5):
         with path.open("a") as file:
             file.write(signed("ann", f"number {number}"))
-        text = files.memory("main")
+        text = files.read("groups/main/MEMORY.md")
         assert text is not None
         assert f"- number {number}\n" in text.text
         assert text.unread is not None
         assert text.unread.keys() == {"bot"}
     path.write_text(signed("ann", "small again"))
-    text = files.memory("main")
+    text = files.read("groups/main/MEMORY.md")
     assert text is not None
     assert (text.text, text.unread) == (signed("ann", "small again"), None)
 
@@ -103,7 +103,7 @@ def peak():
 
 before = peak()
 began = time.process_time()
-text = files.memory("main")
+text = files.read("groups/main/MEMORY.md")
 assert "- the first\\n" in text.text, text.text[:100]
 assert text.text.endswith("- the last\\n")
 print(round(time.process_time() - began, 2), (peak() - before) // 1024)
