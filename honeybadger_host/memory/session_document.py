@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_host.log import log
-from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
+from honeybadger_host.memory.edited import Count, Edited, Stamp, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 
@@ -297,7 +297,7 @@ class Deletion(Edited):
 
     turns: Count = 0
     context_begins_after: Count = 0
-    context_begins_at: Time | None = None
+    context_begins_at: Stamp | None = None
 
     def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last turn that contexts leave out, and the shown turns."""

@@ -237,25 +237,22 @@ class Sessions:
         view, held = self.view(group, session), self._files.view(tombstone_file)
         turns = view.document.turns or 0
         deletion = parse_deletion(held, tombstone_file)
-        after, since = deletion.context_begins_after, deletion.context_begins_at
-        is_later = begins_again and turns > after
-        if is_later:
-            after, since = turns, now
-        if view.is_new and not is_later:
-            return (), after
+        if begins_again and turns > deletion.context_begins_after:
+            deletion = deletion.model_copy(update={"context_begins_after": turns, "context_begins_at": now})
+        elif view.is_new:
+            return (), deletion.context_begins_after
         forgotten = {
             "session_id": session,
             "turns": turns,
             "deleted_at": time_stamp(now),
             "by": sender,
-            "context_begins_after": after,
-            "context_begins_at": None if since is None else time_stamp(since, "milliseconds"),
+            **deletion.model_dump(include={"context_begins_after", "context_begins_at"}),
         }
         data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", tombstone_file, data, held, upon)
         if view.data is None:
-            return (tombstone,), after
-        return (tombstone, FileRemoved(group, "session", file, view.data)), after
+            return (tombstone,), deletion.context_begins_after
+        return (tombstone, FileRemoved(group, "session", file, view.data)), deletion.context_begins_after
 
     def apply(self, change: Change) -> None:
         """Do nothing: what is decided is in the files and the logs of the batch."""
