@@ -78,21 +78,19 @@ class _Batch:
     """The records of one request.
 
     Args:
-        session: of turns; None: the record is an entry.
+        kind: `turns` or `entries`.
+        session: of the turns; the default one for an entry.
         first: number of the first turn in its conversation.
         where: id of a record -> its file and line.
         size: bytes of the records.
     """
 
-    session: str | None
-    first: int
+    kind: str
+    session: str
+    first: int = 0
     records: list[dict[str, Any]] = field(default_factory=list)
     where: dict[str, str] = field(default_factory=dict)
     size: int = 0
-
-    @property
-    def kind(self) -> str:
-        return "entries" if self.session is None else "turns"
 
 
 class Import:
@@ -115,7 +113,7 @@ class Import:
         self._home, self._group, self._format = home, group, format_name
         self._is_dry, self._serve = is_dry, serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
-        self._next = _Batch("", 0)  # the turns of the next request
+        self._next = _Batch("turns", "")  # the turns of the next request
         # Of sent requests: id, kind of the records, id of a record -> its file and line.
         self._under_way: deque[tuple[str, str, dict[str, str]]] = deque()
         self._waiting = 0  # number of records in them
@@ -152,7 +150,7 @@ class Import:
             self.done.known += 1
             return
         self._done_requests.add(request)
-        self._send(request, _Batch(None, 0, [record], {record["id"]: fact.where}))
+        self._send(request, _Batch("entries", "main", records=[record], where={record["id"]: fact.where}))
 
     def _take_turn(self, said: SaidTurn) -> None:
         number, last = self._reached.get(said.session, (0, datetime.fromtimestamp(0, UTC)))
@@ -173,7 +171,7 @@ class Import:
         is_full = len(self._next.records) == MAX_RECORDS or self._next.size + length > _MOST_BYTES
         if is_full or self._next.session != said.session:
             self._send_turns()
-            self._next = _Batch(said.session, number)
+            self._next = _Batch("turns", said.session, number)
         self._next.records.append(record)
         self._next.where[record["id"]] = said.where
         self._next.size += length
@@ -182,7 +180,7 @@ class Import:
         """Send the next request, if it has turns. Ids of requests sort by the number of their first turn."""
         batch = self._next
         if batch.records:
-            digest = _digest(batch.session or "", *(record["id"] for record in batch.records))
+            digest = _digest(batch.session, *(record["id"] for record in batch.records))
             self._send(f"import-{batch.first:010}-{digest[:24]}", batch)
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
@@ -244,8 +242,7 @@ class Import:
         if self._is_dry:
             self.done.added[batch.kind] += len(batch.where)
             return
-        payload = {batch.kind: batch.records}
-        data = dump_request(request_id, "import_records", payload, session=batch.session or "main")
+        data = dump_request(request_id, "import_records", {batch.kind: batch.records}, session=batch.session)
         self._mailbox.publish(request_id, data, is_durable=False)
         self._under_way.append((request_id, batch.kind, batch.where))
         self._waiting += len(batch.where)
