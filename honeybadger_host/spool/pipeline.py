@@ -142,8 +142,9 @@ class Pipeline:
         """
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         inbox, name, now = Inbox(asked.group, asked.sender, ""), asked.request_id, time.monotonic()
-        state = Asking(asked, handler)
-        self._hand_in(QueuedRequest(inbox, name, name, now, now, state, type_name, answer_to=reply.set_result))
+        self._hand_in(
+            QueuedRequest(inbox, name, name, now, now, Asking(asked, handler), type_name, answer_to=reply.set_result)
+        )
         return await asyncio.shield(reply)
 
     async def keep_answer(

@@ -38,13 +38,10 @@ class _Running:
 
     asked: Asked
     has_lane: bool
+    answering: anyio.CancelScope
+    stop: Stop
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    stop: Stop = field(init=False)
     left: anyio.Event = field(default_factory=anyio.Event)
-
-    def __post_init__(self) -> None:
-        self.stop = Stop(self.answering, self.answering.cancel)
 
 
 class TurnQueue:
@@ -122,7 +119,8 @@ class TurnQueue:
         Args:
             has_lane: False: another turn asked for it.
         """
-        running = self._running[asked.key] = _Running(asked, has_lane)
+        answering = anyio.CancelScope()
+        running = self._running[asked.key] = _Running(asked, has_lane, answering, Stop(answering, answering.cancel))
         return running.scope
 
     def leave(self, turn: TurnKey) -> None:

@@ -94,8 +94,7 @@ class Unbatched:
             case WaitingHandler() as handler:
                 request.has_run = True
                 self._waiting[request.inbox] += 1
-                is_one_too_many = self._waiting[request.inbox] > MAX_WAITING
-                waiting.start_soon(self.wait, request, asking, handler, is_one_too_many)
+                waiting.start_soon(self.wait, request, asking, handler, self._waiting[request.inbox] > MAX_WAITING)
 
     # ------------------------------------------------------------------------------------------------------ queries
 
