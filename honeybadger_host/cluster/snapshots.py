@@ -58,9 +58,8 @@ def is_snapshot_current(servers: Servers, names: Names) -> bool:
 
     Also an owner that was the first of a new schema may have died before it published one.
     """
-    for _, end in finished_snapshots(servers, names):
-        return end.headers.get(SCHEMA_HEADER) == str(SCHEMA_VERSION)
-    return False
+    newest = next(finished_snapshots(servers, names), None)
+    return newest is not None and newest[1].headers.get(SCHEMA_HEADER) == str(SCHEMA_VERSION)
 
 
 def finished_snapshots(servers: Servers, names: Names) -> Iterator[tuple[str, Message]]:
