@@ -17,7 +17,7 @@ from honeybadger_host.context.parts import Loaded, in_order, parts_of_files
 from honeybadger_host.context.recall import Recalled
 from honeybadger_host.context.text import build_context
 from honeybadger_host.documents.history import read_past, version_at
-from honeybadger_host.errors import FileProblem, JournalError, NotFound, WorldFailed
+from honeybadger_host.errors import FileProblem, NotFound, WorldFailed
 from honeybadger_host.files.home import MEMORY, SUMMARY
 from honeybadger_host.handler_kinds import Answer, Asked
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -83,8 +83,6 @@ def _as_of(deps: Dependencies, question: Question, as_of: str, sender: str | Non
         return {**result, "seq": served.seq} | _moment_members(served.seq, served.at, served.hash)
     except NotFound as error:
         raise Refusal("not_found", f"payload.as_of: {error}", field="payload.as_of") from None
-    except JournalError as error:
-        raise WorldFailed(str(error)) from error
     except (OSError, sqlite3.Error) as error:
         raise WorldFailed(f"{LEDGER_FILE} cannot be read: {error}") from error
     except ValueError as error:

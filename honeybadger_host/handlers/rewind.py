@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from honeybadger_agent.wire import MAX_NUMBER, Refusal, Rewind
 from honeybadger_agent.wording import listed
 from honeybadger_host.documents.history import read_past, version_at
-from honeybadger_host.errors import JournalError, NotFound, WorldFailed
+from honeybadger_host.errors import NotFound
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.undo import change_to
@@ -29,7 +29,7 @@ _Back: TypeAlias = tuple[Change, dict[str, Any]]
 
 
 def rewind(deps: Dependencies, asked: Asked[Rewind], now: datetime) -> Outcome:
-    """Bring the files of a group back. Raises Refusal, WorldFailed."""
+    """Bring the files of a group back. Raises Refusal, JournalError."""
     to, journal = asked.payload.to, deps.journal.path
     try:
         seq = moment_of(to, journal, deps.ledger, asked.group, now).seq
@@ -39,8 +39,6 @@ def rewind(deps: Dependencies, asked: Asked[Rewind], now: datetime) -> Outcome:
         raise Refusal("not_found", f"payload.to: {error}", field="payload.to") from None
     except ValueError as error:
         raise Refusal("invalid", f"payload.to: {error}", field="payload.to") from None
-    except JournalError as error:
-        raise WorldFailed(str(error)) from error
     result = {"to": min(seq, MAX_NUMBER), "files": [row for _, row in backs]}
     return Outcome(result, () if asked.payload.dry_run else tuple(change for change, _ in backs))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.handler_kinds import CutShort
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.log import log
@@ -60,14 +60,14 @@ class Answers:
             yield
         except Refusal as refusal:
             request.refuse(refusal)
-        except WorldFailed as error:
+        except (WorldFailed, JournalError) as error:
             self.refuse_for_world(request, error)
         except (CutShort, Withdrawn, StorageFailed):
             raise
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
             self.refuse_for_bug(request, error)
 
-    def refuse_for_world(self, request: QueuedRequest, error: WorldFailed) -> None:
+    def refuse_for_world(self, request: QueuedRequest, error: WorldFailed | JournalError) -> None:
         """Refuse a request with `unavailable`, e.g. on a full disk. The message does not name the home's path."""
         self.counters.note_error(str(error))
         what = str(error).replace(f"{self.journal.path.parent.parent}/", "")
