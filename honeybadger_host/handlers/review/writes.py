@@ -51,14 +51,15 @@ def _proposed(deps: Dependencies, asked: Asked, payload: dict[str, Any], trial: 
         payload: its payload without credentials.
         trial: what it would do now.
     """
-    if "content" in payload and "content" in trial.result:
-        payload["content"] = trial.result["content"]  # screened below its title, too
+    content = payload.pop("content", None)  # a person edits it in `result` alone
+    if content is not None:
+        content = trial.result.get("content", content)  # screened below its title, too
     sources = _sources_of(asked.payload, trial.changes)
     operation = Operation(
         n=1,
         op="write",
         sources=sources,
-        result=payload.get("content"),
+        result=content,
         write=WriteAsked(type=asked.payload.type_name, session=asked.session, payload=payload),
         why=f"{asked.payload.type_name} by {asked.sender}",
     )
