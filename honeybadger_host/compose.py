@@ -177,7 +177,9 @@ def _put_together(
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
-    unit = UnitOfWork([memory.turn_logs, memory.whole_files, memory.sessions, curator, tasks.states])
+    unit = UnitOfWork(
+        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
+    )
     counters, throttle = Counters(), Throttle()
     table = build_table(memory, jobs, runtime, tasks)
     dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")

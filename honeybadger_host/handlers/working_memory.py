@@ -20,8 +20,6 @@ from honeybadger_host.memory.working_memory import (
     dump_working,
     live,
     own_entry,
-    parse_working,
-    session_folder,
     span_text,
     working_file,
 )
@@ -45,10 +43,8 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], now: datetime) -
     held = deps.whole_files.view(file)
     if held is not None:
         own_entry(held, asked.group, asked.session, file)
-    entries = deps.working_memory.there(asked.group, asked.session)
-    for name in deps.whole_files.below(session_folder(asked.group, asked.session)):  # with those of this batch
-        entries[name] = parse_working(deps.whole_files.view(name) or b"")
-    lives = {name: entry.remaining(now) for name, entry in entries.items() if not entry.is_expired(now)}
+    entries = deps.working_memory.view(asked.group, asked.session).items()
+    lives = {name: entry.remaining(now) for name, entry in entries if not entry.is_expired(now)}
     if file not in lives and len(lives) >= MAX_ENTRIES:
         raise Refusal(
             "too_large",

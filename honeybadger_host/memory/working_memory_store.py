@@ -1,11 +1,11 @@
 """The entries of each session's working memory, read from the folders (RB6).
 
-A folder is listed for every request, so that a person's changes of its files count at once.
+A folder is listed for every batch of requests and every query, so that a person's changes of its files count at once.
 """
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.safe_files import names_in
-from honeybadger_host.journal.changes import read_whole
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, read_whole
 from honeybadger_host.log import log
 from honeybadger_host.memory.peoples_files import is_json_name
 from honeybadger_host.memory.working_memory import (
@@ -22,13 +22,16 @@ from honeybadger_host.memory.working_memory import (
     inventory,
     own_entry,
     parse_own,
+    parse_working,
     session_folder,
     working_file,
 )
 
 
 class WorkingMemoryStore:
-    """The entries of all sessions. Any thread.
+    """The entries of all sessions.
+
+    `look`, `read` and `inventory` may run on any thread; for a batch see `journal.changes`.
 
     Args:
         read: returns the newest version of a file, see `Projections.read`.
@@ -41,10 +44,33 @@ class WorkingMemoryStore:
         self._home = home
         self._read = read or (lambda file: read_whole(f"{home}/{file}"))
         self._kept = kept or KeptFiles(home)
+        # Session's folder -> file -> entry, with all changes decided in this batch.
+        self._views: dict[str, dict[str, WorkingEntry]] = {}
 
-    def there(self, group: str, session: str) -> dict[str, WorkingEntry]:
-        """Return file -> entry of a session, also expired ones. Raises WorldFailed."""
-        return {file: entry for file, entry in self._entries(group, session) if entry is not None}
+    # ----------------------------------------------------------------------------------------------- one batch
+
+    def view(self, group: str, session: str) -> Mapping[str, WorkingEntry]:
+        """Return file -> entry, also expired ones, with all changes decided so far. Raises WorldFailed."""
+        folder = session_folder(group, session)
+        if folder not in self._views:
+            entries = self._entries(group, session)
+            self._views[folder] = {file: entry for file, entry in entries if entry is not None}
+        return self._views[folder]
+
+    def apply(self, change: Change) -> None:
+        entries = self._views.get(change.file.rpartition("/")[0])
+        if entries is None:
+            return
+        if isinstance(change, FileWritten):
+            entries[change.file] = parse_working(change.data)
+        elif isinstance(change, FileRemoved):
+            entries.pop(change.file, None)
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Drop everything: the folders have the written entries."""
+        self._views.clear()
+
+    # ------------------------------------------------------------------------------------------------- reading
 
     def look(self, group: str, session: str) -> tuple[list[WorkingEntry], int]:
         """Return the entries in a session's folder, also expired ones, and how many files are no entries.

@@ -87,7 +87,7 @@ class Room:
         self.whole_files = WholeFiles(home, self.projections.saves.current)
         self.sessions = Sessions(self.turn_logs, self.whole_files, self.limits, self.projections.render)
         self.task_states = TaskStates(self.journal.task_records())
-        stores: list[Store] = [self.turn_logs, self.whole_files, self.sessions, self.task_states]
+        stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
         self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
             settings=self.settings,

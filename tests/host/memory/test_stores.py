@@ -21,7 +21,10 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.memory.turn_log_store import TurnLogs
+from honeybadger_host.memory.working_memory import dump_working, working_file
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.text.turn import Turn
+from tests.host.memory.test_working_memory import entry
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 ENTRY = "groups/main/memory/general/a.json"
@@ -51,6 +54,18 @@ def whole_files(home: Path) -> Stored:
         None,
         lambda number: FileWritten("main", "entry", ENTRY, b"%d" % number, files.view(ENTRY)),
         lambda number: b"%d" % number,
+    )
+
+
+def working_memory(home: Path) -> Stored:
+    working_memory = WorkingMemoryStore(home)
+    file = working_file("main", "main", "key")
+    return Stored(
+        [working_memory],
+        lambda: [one.category for one in working_memory.view("main", "main").values()],
+        [],
+        lambda number: FileWritten("main", "working", file, dump_working(entry("key", "data", f"c{number}")), None),
+        lambda number: [f"c{number}"],
     )
 
 
@@ -89,7 +104,7 @@ def documents(home: Path) -> Stored:
     )
 
 
-STORES = [whole_files, turns, documents]
+STORES = [whole_files, working_memory, turns, documents]
 
 
 @pytest.fixture(params=STORES, ids=[make.__name__ for make in STORES])
