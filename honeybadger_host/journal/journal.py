@@ -164,7 +164,8 @@ class Journal:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self.check_files()
         self._newest_of.update({row.group: row.seq for row in changes})
-        self.committed_seq = changes[-1].seq
+        if changes:
+            self.committed_seq = changes[-1].seq
 
     def keep_receipt(self, receipt: Receipt, also: Callable[[sqlite3.Connection], None]) -> None:
         """Make the receipt of a request without changes durable, and something with it. Raises as `commit`.

@@ -33,7 +33,7 @@ class BatchWriter:
     stopping: threading.Event
     _full_since: float | None = None
 
-    def commit_and_project(self, changing: Sequence[QueuedRequest]) -> Sequence[Change]:
+    def commit_and_project(self, requests: Sequence[QueuedRequest]) -> Sequence[Change]:
         """Return the changes that were committed."""
         journal, refuse = self.answers.journal, self.answers.refuse_for_world
         at = journal.last_at = max(journal.last_at, time.time_ns() // 1_000_000)
@@ -44,7 +44,7 @@ class BatchWriter:
         # File -> why a change of it was refused. Later changes of the batch that build on it are refused, too.
         spoiled: dict[str, WorldFailed] = {}
         batch = Batch(self.projections)
-        for request in changing:
+        for request in requests:
             decided = request.answered
             try:
                 for change in decided.changes:
@@ -56,7 +56,7 @@ class BatchWriter:
                 refuse(request, error)
                 spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
                 continue
-            group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
+            group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.number
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                 place = change.file, batch.place(change)
                 data = bytes(memoryview(change.data))  # kept for a while: orjson's bytes take 4 to 10 times the memory
@@ -69,8 +69,8 @@ class BatchWriter:
         try:
             self._commit(rows, receipts, ended)
         except WorldFailed as error:
-            for request in changing:
-                if request.answered.changes:  # else it is refused
+            for request in requests:
+                if request.answered.changes:  # else it is refused, or changes nothing
                     refuse(request, error)
             return ()
         self.answers.passed("committed")
@@ -79,7 +79,7 @@ class BatchWriter:
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
         """Commit; on a full disk try again for `FULL_DISK_SECONDS`. Raises WorldFailed, StorageFailed."""
-        if not rows:
+        if not receipts:
             return
         while True:
             try:

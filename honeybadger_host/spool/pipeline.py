@@ -284,13 +284,11 @@ class Pipeline:
                         outcome = handler.decide(asking.asked, now)
                     if request.state is not asking:
                         continue
-                    seq = None
-                    if outcome.changes:
-                        self._unit.apply(outcome.changes)  # later decisions see them
-                        self._journal.next_seq += len(outcome.changes)
-                        seq = self._journal.next_seq - 1
-                    reply = wire.dump_reply(request.stem, outcome.result, seq)
-                    request.state = Answered(reply, seq=seq, changes=outcome.changes, digest=asking.asked.digest)
+                    self._unit.apply(outcome.changes)  # later decisions see them
+                    self._journal.next_seq += len(outcome.changes) or 1  # a receipt alone has a number, too
+                    last = self._journal.next_seq - 1
+                    reply = wire.dump_reply(request.stem, outcome.result, last if outcome.changes else None)
+                    request.state = Answered(reply, number=last, changes=outcome.changes, digest=asking.asked.digest)
 
     def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse a request over a limit of its sender, without receipt or dead letter; return whether it is over.
@@ -315,11 +313,11 @@ class Pipeline:
     def _write(self, received: RequestBatch) -> None:
         """Commit the decided changes, write their files, and answer everything but queries."""
         answered = [request for request in received.requests if isinstance(request.state, Answered)]
-        changing = [request for request in answered if request.answered.changes]
+        decided = [request for request in answered if request.answered.number]
         written: Sequence[Change] = ()
         try:
-            if changing:
-                written = self._writer.commit_and_project(changing)
+            if decided:
+                written = self._writer.commit_and_project(decided)
         finally:
             self._unit.end_batch(written)
         self.passed("projected")

@@ -39,24 +39,29 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A request with its answer. With changes, it is done when these are committed, and refused when they cannot be.
+    """A request with its answer. A decided one is done when its receipt is committed with its changes.
 
     Args:
         reply: the bytes of the answer.
         outcome: `ok`, `repeated` if it was done before, or the code of a refusal.
         why: the message of a refusal.
-        seq: number of its last change; None when there are none.
-        digest: of the request's bytes, if it has changes.
+        number: of its last change, or of its receipt alone; 0: it was not decided now.
+        digest: of the request's bytes, if it was decided.
         dead_reason: its bytes go to the dead letters, for this reason.
     """
 
     reply: bytes
     outcome: str = "ok"
     why: str | None = None
-    seq: int | None = None
+    number: int = 0
     changes: Sequence[Change] = ()
     digest: bytes = b""
     dead_reason: str | None = None
+
+    @property
+    def seq(self) -> int | None:
+        """Number of its last change, or None if it has none."""
+        return self.number if self.changes else None
 
 
 @dataclass(slots=True)

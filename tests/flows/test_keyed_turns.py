@@ -154,6 +154,17 @@ def test_later_turns_continue_after_a_withdrawal(asker: RawSender, member: MakeC
         member(session="other").withdraw_turns(1)
 
 
+def test_a_repeated_withdrawal_of_nothing_takes_no_later_turn(asker: RawSender, member: MakeClient) -> None:
+    agent = member()
+    say(agent, SAID[:3])
+    agent.withdraw_turns(2)
+    sent = request("again", "withdraw_turns", payload={"from_turn": 3})
+    assert asker.ask("again", sent)["result"]["withdrawn"] == 0
+    say(agent, SAID[3:], first=4)
+    assert asker.ask("again", sent)["result"]["withdrawn"] == 0
+    assert standing(agent) == [1, 4]
+
+
 def test_withdrawn_turns_are_exported_but_not_as_markdown(asker: RawSender, member: MakeClient, tmp_path: Path) -> None:
     home, group, agent = asker.home, asker.group, member()
     said = [text.replace("terr", "sol") for text in SAID]  # nothing of it may be in another group
