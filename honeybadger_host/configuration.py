@@ -214,6 +214,8 @@ def _unknown(name: str, where: str) -> SettingsError:
         members = [_spelled(known, where) for known in names if known.startswith(f"{below}.")]
         return SettingsError(f"{where}: {below} is a section, not a setting: name one of {', '.join(members)}")
     near = meant(name, names)
+    if not near and below not in Settings.model_fields:
+        near = meant(below, Settings.model_fields)
     hint = f"did you mean {_spelled(near, where)}?" if near else f"sections: {', '.join(Settings.model_fields)}"
     return SettingsError(f"{where}: there is no setting {name}; {hint}")
 

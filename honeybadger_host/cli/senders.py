@@ -120,7 +120,7 @@ def dead_show(home: Home, name: str, as_json: AsJson = False) -> None:
 @dead_app.command("retry")
 def dead_retry(home: Home, names: list[str]) -> None:
     """Put dead letters back into their inboxes, after the cause was mended."""
-    for letter in [find_dead(home, name) for name in names]:
+    for letter in [find_dead(home, name) for name in dict.fromkeys(names)]:
         retry_dead(home, letter)
         print(f"{letter.name} is back in its inbox")
 
@@ -128,6 +128,6 @@ def dead_retry(home: Home, names: list[str]) -> None:
 @dead_app.command("drop")
 def dead_drop(home: Home, names: list[str]) -> None:
     """Delete dead letters permanently."""
-    for letter in [find_dead(home, name) for name in names]:
+    for letter in [find_dead(home, name) for name in dict.fromkeys(names)]:
         drop_dead(letter)
         print(f"{letter.name} is gone")

@@ -83,7 +83,7 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
         ("problem", "replies cannot be written now", status.get("unanswered", ()), "see pipeline.reply_failed"),
         (
             "warning",
-            "cannot be read, so its last good version is served",
+            "cannot be read: its last good version, if any, is served",
             damaged,
             "mend it: a text must be UTF-8, and JSON an object",
         ),

@@ -120,7 +120,7 @@ def test_a_wrong_member_waits_for_whoever_mends_it(make_host: HostFactory, clien
         assert (loaded.facts, loaded.system_state) == (["known", "another"], {})
         assert [entry.content for entry in loaded.recent_history] == ["Hello", "Hi"]
         wait_for(lambda: file in str(status_of(home)))  # noqa: B023
-        assert f"cannot be read, so its last good version is served: {file}" in cli_text("status", home=home)
+        assert f"cannot be read: its last good version, if any, is served: {file}" in cli_text("status", home=home)
         document.write_bytes(orjson.dumps(edited))
         wait_for(lambda: agent.load_session().system_state == {"edited": True})  # noqa: B023
         loaded = agent.load_session()

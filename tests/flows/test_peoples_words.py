@@ -117,7 +117,7 @@ def test_notes_in_another_encoding_are_served_and_found(stranger: RawSender) -> 
     newest_edit(stranger.home, f"groups/{stranger.group}/MEMORY.md")
     other = stranger.memory_text().encode("latin-1")
     stranger.memory.write_bytes(other)
-    told = f"cannot be read, so its last good version is served: groups/{stranger.group}/MEMORY.md"
+    told = f"cannot be read: its last good version, if any, is served: groups/{stranger.group}/MEMORY.md"
     wait_for(lambda: told in cli_text("status", home=stranger.home), what="the file is named")
     stranger.do("more", content="likes plum jam")
     system = context(stranger)["system"]

@@ -106,6 +106,7 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         ("[context]\nbudget = 1", "there is no setting context.budget; did you mean context.budget_tokens?"),
         ("[ipc.closed]\nyes = 1", "there is no setting ipc.closed.yes; did you mean ipc.closed?"),
         ("[ipc.extra]", "there is no setting ipc.extra; sections: ipc, memory, "),
+        ("[lmits]\nx = 1", "there is no setting lmits.x; did you mean limits?"),
         ("[zzz]\nx = 1", "there is no setting zzz.x; sections: ipc, memory, conversation, history, consolidation"),
         ("ipc = 1", "ipc is a section, not a setting: name one of ipc.closed, ipc."),
         ("[[ipc]]\nclosed = true", "ipc is a section, not a setting: name one of ipc.closed, ipc."),
