@@ -28,6 +28,7 @@ from honeybadger_host.journal.changes import (
 )
 from honeybadger_host.journal.edits import (
     FILES_AT_ONCE,
+    LINE_KINDS,
     EditReader,
     Seen,
     edit_of,
@@ -36,7 +37,6 @@ from honeybadger_host.journal.edits import (
     is_first,
     packed_hunks,
     place_of,
-    text_after,
 )
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks, text_with
 from honeybadger_host.journal.reader import read_request
@@ -181,7 +181,7 @@ def text_before(journal: Path, row: Row) -> bytes | None:
 def _begin(now: Version, text: bytes) -> None:
     """Go on with a text that no change tells of."""
     if not (now.is_known and now.text == text):
-        _replace(now, NOT_KEPT, text)
+        _replace(now, NOT_KEPT, _hunks_to(now, text))
         now.is_known = now.is_there = True
 
 
@@ -193,17 +193,21 @@ def _take(now: Version, row: Row) -> None:
     if is_append(row):
         _append(now, row)
         return
-    is_whole = row.kind in WHOLE_KINDS
-    held = now.text if now.is_known else None
-    if held is None and not is_whole:
-        return
-    # somebody saved it just before the host wrote it, and that is not in the journal
-    is_lost = is_whole and row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held))
-    try:
-        _replace(now, NOT_KEPT if is_lost else row, text_after(held or b"", row))
-        now.is_known = True
-    except ValueError:
-        now.is_known = False
+    origin: Origin = row
+    if row.kind in LINE_KINDS:  # only the lines of its hunks are compared: a file may have thousands of edits
+        edit = edit_of(row)
+        hunks: list[Hunk] = []
+        for hunk in edit.hunks or ():  # without the lines that stay: the host replaces whole notes
+            finer = hunks_between(hunk.removed, hunk.added)
+            hunks += [one._replace(at=hunk.at + one.at) for one in finer]
+        now.is_known = now.is_known and edit.hunks is not None
+    else:
+        held = now.text if now.is_known else None
+        if row.offset not in (ABSENT, FORGOTTEN_BASE, fingerprint(held)):
+            origin = NOT_KEPT  # somebody saved it just before the host wrote it, and that is not in the journal
+        hunks, now.is_known = _hunks_to(now, b"" if row.kind in _GONE else row.data), True
+    if now.is_known:
+        _replace(now, origin, hunks)
 
 
 def _append(now: Version, row: Row) -> None:
@@ -218,12 +222,20 @@ def _append(now: Version, row: Row) -> None:
     now.lines += _blamed(added, row, now.gone)
 
 
-def _replace(now: Version, origin: Origin, text: bytes) -> None:
-    """Go on with another text. A line that was moved, or got another end only, keeps its author."""
-    hunks = hunks_between([line.text for line in now.lines], lines_of(text))
+def _hunks_to(now: Version, text: bytes) -> list[Hunk]:
+    """Return the difference between a version and a text."""
+    return hunks_between([line.text for line in now.lines], lines_of(text))
+
+
+def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
+    """Replace lines. A line that was moved, or got another end only, keeps its author."""
     moved: defaultdict[bytes, list[Origin]] = defaultdict(list)
     for hunk in hunks:
-        for line in now.lines[hunk.at : hunk.at + len(hunk.removed)]:
+        there = now.lines[hunk.at : hunk.at + len(hunk.removed)]
+        if [line.text for line in there] != [*hunk.removed]:
+            now.is_known = False
+            return
+        for line in there:
             moved[line.text.rstrip(b"\r\n")].append(line.origin)
             now.gone[line.text].append(line.origin)
     for hunk in reversed(hunks):
@@ -349,7 +361,7 @@ def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
     *_, (_, now) = versions(past)
     lines = now.lines
     later: Origin = NOT_YET if now.is_known else NOT_KEPT if past.rows else BEFORE
-    for hunk in reversed(hunks_between([line.text for line in lines], lines_of(held or b""))):
+    for hunk in reversed(_hunks_to(now, held or b"")):
         lines[hunk.at : hunk.at + len(hunk.removed)] = [Blamed(line, later) for line in hunk.added]
     return lines
 
