@@ -9,13 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.shared import (
-    AsJson,
-    Home,
-    Overrides,
-    flags_of,
-    tell,
-)
+from honeybadger_host.cli.shared import AsJson, Home, Overrides, flags_of, tell
 from honeybadger_host.cluster import operating
 from honeybadger_host.cluster.servers import Unreachable
 from honeybadger_host.configuration import load_settings

@@ -10,16 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.shared import (
-    AsJson,
-    Home,
-    HomeWithFiles,
-    asked_of,
-    check_group,
-    journal_of,
-    moment,
-    tell,
-)
+from honeybadger_host.cli.shared import AsJson, Home, HomeWithFiles, asked_of, check_group, journal_of, moment, tell
 from honeybadger_host.documents.history import UNKNOWN_WHY, Blamed, Past, blame_of, read_past, version_at
 from honeybadger_host.errors import NotFound
 from honeybadger_host.files.home import JOURNAL_FILE, MEMORY

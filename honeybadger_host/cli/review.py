@@ -9,14 +9,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.wire.proposals import changed_lines
-from honeybadger_host.cli.shared import (
-    AsJson,
-    Home,
-    asked_of,
-    print_json,
-    tell,
-    with_files,
-)
+from honeybadger_host.cli.shared import AsJson, Home, asked_of, print_json, tell, with_files
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -7,12 +7,7 @@ import typer
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.shared import (
-    AsJson,
-    Home,
-    print_json,
-    tell,
-)
+from honeybadger_host.cli.shared import AsJson, Home, print_json, tell
 from honeybadger_host.files.home import check_home
 from honeybadger_host.ops.tokens import all_tokens, make_token, revoke_tokens
 from honeybadger_host.spool.dead_letters import drop_dead, find_dead, list_dead, retry_dead

@@ -9,9 +9,7 @@ import typer
 
 from honeybadger_agent.home import usable_default
 from honeybadger_agent.wording import HOST_EXTRA
-from honeybadger_host.cli.shared import (
-    HomeWithFiles,
-)
+from honeybadger_host.cli.shared import HomeWithFiles
 from honeybadger_host.configuration import environment_home, load_settings, user_folders
 from honeybadger_host.errors import HostError
 from honeybadger_host.ops import systemd

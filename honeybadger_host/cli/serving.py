@@ -10,16 +10,7 @@ import typer
 
 from honeybadger_agent.home import default_file, register_home
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.shared import (
-    AsJson,
-    GivenHome,
-    Home,
-    Overrides,
-    flags_of,
-    home_of,
-    print_json,
-    tell,
-)
+from honeybadger_host.cli.shared import AsJson, GivenHome, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.configuration import load_settings, values
 from honeybadger_host.errors import NotRunning

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from honeybadger_agent.cli.terminal import here, painted
 from honeybadger_agent.wording import count_of, in_words, listed
-from honeybadger_host.cli.shared import (
-    moment,
-)
+from honeybadger_host.cli.shared import moment
 from honeybadger_host.ops.findings import LATE_SECONDS, Finding, dead_letters, disk, faults_in
 
 _STYLES: Final = {"ok": "good", "warning": "warning", "problem": "error"}

@@ -13,16 +13,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.shared import (
-    AsJson,
-    GivenHome,
-    Home,
-    HomeWithFiles,
-    asked_of,
-    check_group,
-    some_of,
-    tell,
-)
+from honeybadger_host.cli.shared import AsJson, GivenHome, Home, HomeWithFiles, asked_of, check_group, some_of, tell
 from honeybadger_host.configuration import environment_home, load_settings
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, check_home
