@@ -16,11 +16,10 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-MAX_FLAKY: Final = 2
+MAX_FLAKY = 2
 
 
 @dataclass

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -22,14 +22,14 @@ from bench.pipeline import Figure, percentile
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers, Unreachable
 
-_SERVER: Final = """
+_SERVER = """
 server_name: n{number}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always }}
 cluster {{ name: bench, listen: 127.0.0.1:{route}, routes: [{routes}] }}
 """
-_PATIENCE_SECONDS: Final = 60.0
-_IDLE_SECONDS: Final = 20.0
+_PATIENCE_SECONDS = 60.0
+_IDLE_SECONDS = 20.0
 
 
 def bench_cluster(base: Path, notes: int = 300, bulk: int = 5000) -> list[Figure]:

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
 
 from bench.cluster import NatsServers, joined_homes, note, rate_of, run_command, shares_of, three_servers
 from bench.hosting import Daemon, Process
 from bench.pipeline import Figure
 
-_MACHINES: Final = 3
-_IDLE_SECONDS: Final = 20.0
+_MACHINES = 3
+_IDLE_SECONDS = 20.0
 
 
 def bench_homes(base: Path, notes: int = 3000) -> list[Figure]:

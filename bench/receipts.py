@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from bench.hosting import NOTE, Daemon, drop, new_home, request, running
 from bench.pipeline import Figure, percentile
@@ -21,10 +20,10 @@ from honeybadger_host.files.home import JOURNAL_FILE
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.schema import connect
 
-GROUPS: Final = 100
-SENDER: Final = "agent"
-_BATCH: Final = 20_000
-_UNSETTLED: Final = 10_000  # two seconds of a host under full load: what a kill leaves to look at
+GROUPS = 100
+SENDER = "agent"
+_BATCH = 20_000
+_UNSETTLED = 10_000  # two seconds of a host under full load: what a kill leaves to look at
 
 
 def group_of(seq: int) -> str:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Final
 
 import nats
 
@@ -22,8 +21,8 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.cluster.servers import Servers
 from honeybadger_host.files.home import JOURNAL_FILE
 
-_IDLE_SECONDS: Final = 120.0  # looks at all groups come once a minute
-_SECONDS: Final = 20.0
+_IDLE_SECONDS = 120.0  # looks at all groups come once a minute
+_SECONDS = 20.0
 
 
 def bench_scaling(base: Path) -> list[Figure]:

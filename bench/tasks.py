@@ -6,15 +6,15 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from bench.hosting import Daemon, new_home, running
 from bench.pipeline import Figure, percentile
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import AgentError
 
-_GROUPS: Final = 100
-_SETTLE_SECONDS: Final = 40.0  # what a start looks at by and by: the index, people's edits
+_GROUPS = 100
+_SETTLE_SECONDS = 40.0  # what a start looks at by and by: the index, people's edits
 
 
 def bench_tasks(base: Path, tasks: int = 10_000, seconds: float = 60) -> list[Figure]:

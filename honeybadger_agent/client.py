@@ -14,7 +14,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -57,8 +57,8 @@ T = TypeVar("T")
 Payload = wire.Wire | Mapping[str, Any]
 
 # Seconds within which a host that runs answers what takes it milliseconds, however busy the machine is.
-SOON_SECONDS: Final = 3.0
-CHAT_SECONDS: Final = 300.0  # seconds to wait for an answer: agents ask their models more than once
+SOON_SECONDS = 3.0
+CHAT_SECONDS = 300.0  # seconds to wait for an answer: agents ask their models more than once
 
 
 def synced(

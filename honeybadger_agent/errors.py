@@ -19,7 +19,7 @@ AgentError
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from honeybadger_agent.wording import in_words
 
@@ -65,7 +65,7 @@ class ReplyTimeout(AgentError):
         super().__init__(message)
 
 
-BY_CODE: Final[dict[str, type[RequestFailed]]] = {}
+BY_CODE: dict[str, type[RequestFailed]] = {}
 
 
 class RequestFailed(AgentError):

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final
 
-MAX_ESCAPED_CHARACTERS: Final = 64  # a longer name is replaced by its digest
-_DIGITS: Final = 40  # hexadecimal digits of that digest: 160 bits
-_KEPT: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
-_ESCAPE: Final = re.compile(r"_([0-9a-f]{2})")
+MAX_ESCAPED_CHARACTERS = 64  # a longer name is replaced by its digest
+_DIGITS = 40  # hexadecimal digits of that digest: 160 bits
+_KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
+_ESCAPE = re.compile(r"_([0-9a-f]{2})")
 
 
 def escaped(name: str) -> str:

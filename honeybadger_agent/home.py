@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Final
 
 from honeybadger_agent.errors import NoHome, NoMailbox
 from honeybadger_agent.hooks.program.settings import HOME_MARKS, HOME_SETTINGS, config_folder, default_home, has_host
 from honeybadger_agent.mailbox import REQUESTS, Mailbox
 
-HOME_VARIABLE: Final = "HONEYBADGER_HOME"
+HOME_VARIABLE = "HONEYBADGER_HOME"
 
 
 def find_home(given: str | os.PathLike[str] | None = None) -> Path:

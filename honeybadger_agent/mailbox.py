@@ -18,25 +18,25 @@ from typing import Final, Literal
 
 from honeybadger_agent.errors import NoMailbox
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # groups and senders; match with `fullmatch`
-REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-SESSION: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
-GLOBAL_GROUP: Final = "global"  # reserved: every group may read it, and nobody sends from it
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # groups and senders; match with `fullmatch`
+REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SESSION = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
+GLOBAL_GROUP = "global"  # reserved: every group may read it, and nobody sends from it
 # Reserved: the sender of the commands of `honeybadger-host`; its requests must belong to the host's user.
-OPERATOR: Final = "operator"
+OPERATOR = "operator"
 
-HUMAN: Final = "human"
-CONSOLIDATOR: Final = "consolidator"
-SCHEDULER: Final = "scheduler"
+HUMAN = "human"
+CONSOLIDATOR = "consolidator"
+SCHEDULER = "scheduler"
 # Reserved, also with capital letters: authors of changes that nobody sent, such as people's edits and the host's own.
-SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", SCHEDULER))
+SYSTEM_SENDERS = frozenset((HUMAN, CONSOLIDATOR, "curator", SCHEDULER))
 
 Box = Literal["requests", "turns"]
-TMP: Final = "tmp"
+TMP = "tmp"
 REQUESTS: Final = "requests"
 TURNS: Final = "turns"
 REPLIES: Final = "replies"
-FOLDERS: Final = (TMP, REQUESTS, TURNS, REPLIES)
+FOLDERS = (TMP, REQUESTS, TURNS, REPLIES)
 
 
 class BadName(NoMailbox, ValueError):

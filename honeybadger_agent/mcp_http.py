@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import uvicorn
 from mcp import types
@@ -30,7 +30,7 @@ from honeybadger_agent.sender_tokens import BadTokenFile, digest_of, holder_of
 from honeybadger_agent.tools import Choice
 from honeybadger_agent.turn.dispatch import Memory
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def serve_http(

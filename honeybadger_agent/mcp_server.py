@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from mcp import MCPError, types
@@ -26,15 +26,15 @@ from honeybadger_agent.turn.dispatch import Memory, complaint_of
 
 IdOf = Callable[[ServerRequestContext[Any, Any], types.CallToolRequestParams], str | None]
 
-MARKDOWN: Final = "text/markdown"
-CONTEXT: Final = "honeybadger://context"
+MARKDOWN = "text/markdown"
+CONTEXT = "honeybadger://context"
 # Address -> member of `read_group_files`, its file, description.
-FILES: Final[Mapping[str, tuple[str, str, str]]] = {
+FILES: Mapping[str, tuple[str, str, str]] = {
     "honeybadger://persona": ("persona", "CLAUDE.md", "Who the group's agents are and how they behave."),
     "honeybadger://memory": ("memory", "MEMORY.md", "What the group's agents were asked to remember."),
     "honeybadger://summary": ("summary", "summary.md", "What was talked about so far, in short."),
 }
-RESOURCES: Final = [
+RESOURCES = [
     types.Resource(
         uri=CONTEXT,
         name="context",
@@ -50,7 +50,7 @@ RESOURCES: Final = [
 
 
 # Name -> the prompt, and its text with `{}` in the place of its argument.
-PROMPTS: Final[Mapping[str, tuple[types.Prompt, str]]] = {
+PROMPTS: Mapping[str, tuple[types.Prompt, str]] = {
     "remember": (
         types.Prompt(
             name="remember",
@@ -79,7 +79,7 @@ PROMPTS: Final[Mapping[str, tuple[types.Prompt, str]]] = {
 }
 
 # Instructions that a client may put into the system text of its model.
-INSTRUCTIONS: Final = (
+INSTRUCTIONS = (
     "Durable memory of a group of agents and people; you are one of them. At the beginning call get_context with what "
     "the user said. Before you say that you do not know something about the user, the project or what was agreed, call "
     "search_memory. When the user asks you to remember something, call update_memory; when you learn what stays true, "

@@ -7,21 +7,20 @@ mistake a line of a note, an entry or a message for one of these.
 from __future__ import annotations
 
 import re
-from typing import Final
 
-_MARK: Final = "> "
-_TITLES: Final = (
+_MARK = "> "
+_TITLES = (
     r"your identity|global context|available specialist agents|group context|remembered facts|conversation summary"
     r"|this session|recent conversation|tools"
 )
-_LINES: Final = (
+_LINES = (
     r"[\[［][^\]］\n]*[\]］][ \t]*(?:\([^)\n]*\))?[ \t]*[:：]|\[\.\.\.|group[ \t]*[:：]|working memory[ \t]*\("
     r"|recalled (?:from long-term memory|earlier in this conversation)"
 )
-_OPENED: Final = rf"[ \t]*(?:[-+*>][ \t]*)*(?:\\?#+[ \t]*(?:(?:{_TITLES})\b|{_LINES})|{_LINES})"
+_OPENED = rf"[ \t]*(?:[-+*>][ \t]*)*(?:\\?#+[ \t]*(?:(?:{_TITLES})\b|{_LINES})|{_LINES})"
 # The same for text that follows something on its line, including `## `.
-_BEGINS: Final = re.compile(rf"{_OPENED}|(?:{_TITLES})[ \t]*(?:\(|$)", re.IGNORECASE)
-_LINE: Final = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
+_BEGINS = re.compile(rf"{_OPENED}|(?:{_TITLES})[ \t]*(?:\(|$)", re.IGNORECASE)
+_LINE = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
 
 
 def quoted(text: str) -> str:

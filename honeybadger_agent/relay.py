@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import nats.errors
 import nkeys
@@ -33,16 +33,16 @@ from honeybadger_agent.mailbox import REPLIES, REQUEST_ID, REQUESTS, TURNS, BadN
 from honeybadger_agent.wire import Refusal
 
 # Size limit of a request or a reply, in bytes: a server takes 1 MiB with all headers by default.
-MAX_BYTES: Final = 900 << 10
-BOX_HEADER: Final = "Hb-Box"
-ID_HEADER: Final = "Hb-Id"
+MAX_BYTES = 900 << 10
+BOX_HEADER = "Hb-Box"
+ID_HEADER = "Hb-Id"
 # Seconds without an answer until a request is sent again: the owner may have died. `close` waits as long.
-ANSWER_SECONDS: Final = 2.0
+ANSWER_SECONDS = 2.0
 # Answers go to subjects with this prefix only: the owner may publish everywhere, and the sender chooses the subject.
-REPLY_PREFIX: Final = "_INBOX."
-_RETRY_SECONDS: Final = 0.2  # pause before a failed attempt is repeated
-MAX_AT_ONCE: Final = 512  # requests of one carrier that are under way
-_HOME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+REPLY_PREFIX = "_INBOX."
+_RETRY_SECONDS = 0.2  # pause before a failed attempt is repeated
+MAX_AT_ONCE = 512  # requests of one carrier that are under way
+_HOME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def credentials_of(path: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp import types
 
 # A call that is sent again within this time is the same call: clients retry for minutes, not longer.
-REPEAT_SECONDS: Final = 600
+REPEAT_SECONDS = 600
 
 
 @dataclass(slots=True)

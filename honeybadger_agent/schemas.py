@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from pydantic import BaseModel
@@ -21,9 +21,9 @@ from honeybadger_agent import wire
 from honeybadger_agent.tools import signature_of
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, Request, StreamLine
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-STUB: Final = Path(__file__).with_name("methods.pyi")
-_ROW: Final = re.compile(r"^\| `(\w+)` \|.*\n", re.MULTILINE)
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+STUB = Path(__file__).with_name("methods.pyi")
+_ROW = re.compile(r"^\| `(\w+)` \|.*\n", re.MULTILINE)
 
 
 def schemas() -> Mapping[str, bytes]:

@@ -9,14 +9,13 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, BadName, Mailbox
 
-TOKENS_FILE: Final = "config/tokens.json"
-PREFIX: Final = "hb_"  # begins every token, so that secret scanners and people recognise one
+TOKENS_FILE = "config/tokens.json"
+PREFIX = "hb_"  # begins every token, so that secret scanners and people recognise one
 
 
 class BadTokenFile(ValueError):

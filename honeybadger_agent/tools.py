@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from honeybadger_agent import wire
 from honeybadger_agent.errors import BY_CODE
@@ -14,7 +14,7 @@ from honeybadger_agent.wire import RequestT
 
 Choice = Literal["default", "all"]
 
-_OF_MODELS: Final = ("default", "all", "routers")
+_OF_MODELS = ("default", "all", "routers")
 
 
 def made(kind: type[RequestT], *values: object, **members: object) -> RequestT:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
-HOST_EXTRA: Final = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
+HOST_EXTRA = "pip install ./honeybadger_agent '.[{}]' in a checkout of Honeybadger"
 # How an extra is installed: no index has these packages, so both are given as folders.
-AGENT_EXTRA: Final = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
-MAX_NAMED: Final = 20  # names, lines or rows of one kind that are shown to a person; of the others only the number
-_UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+AGENT_EXTRA = "pip install './honeybadger_agent[{}]' in a checkout of Honeybadger"
+MAX_NAMED = 20  # names, lines or rows of one kind that are shown to a person; of the others only the number
+_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def count_of(number: int, noun: str, plural: str = "") -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -21,16 +21,16 @@ from honeybadger_host.log import log
 from honeybadger_host.memory.edited import checked, read_json
 
 # Files of a profile, in the order shown; each is optional.
-PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
+PROFILE_FILES = ("soul.md", "directives.md", "style.md")
 # Tools that every agent has.
-PLUMBING: Final = frozenset(
+PLUMBING = frozenset(
     {
         *("ping", "append_turn", "append_turns", "get_turns", "get_context", "get_history", "read_group_files"),
         "load_session",
     }
 )
-DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
-_BUILT_IN: Final = (
+DELEGATION = frozenset({"delegate_to_agent", "list_available_agents"})  # tools of agents that delegate
+_BUILT_IN = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
     "agents of this group; take it as their word, and correct it when they do."
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
@@ -20,11 +20,11 @@ from honeybadger_agent.wording import meant
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import PREFIX, Section, Settings
 
-CONFIG_FILE: Final = "config/honeybadger.toml"
+CONFIG_FILE = "config/honeybadger.toml"
 # Settings that are tables of names which people choose.
-_TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
+_TABLES = ("curation.groups", "curation.kinds", "memory.writes")
 # Variables with the prefix that are no settings: those of clients, the home folder, and keys of models.
-_NOT_SETTINGS: Final = (
+_NOT_SETTINGS = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
 )

@@ -16,16 +16,16 @@ Exit 0 is success, 2 wrong usage of the command line; 130 an interrupted command
 """
 
 import errno
-from typing import ClassVar, Final
+from typing import ClassVar
 
-_MAY_CLEAR: Final = frozenset(
+_MAY_CLEAR = frozenset(
     {
         *(errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE),  # of the disk
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),  # of the machine
     }
 )
 # SQLite's codes for such faults: NOMEM, READONLY, IOERR, FULL, CANTOPEN.
-_SQLITE_MAY_CLEAR: Final = frozenset({7, 8, 10, 13, 14})
+_SQLITE_MAY_CLEAR = frozenset({7, 8, 10, 13, 14})
 
 
 class HostError(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Generic, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -45,8 +45,8 @@ class Outcome:
     changes: tuple[Change, ...] = field(default=())
 
 
-DEFAULT_ROWS: Final = 50  # rows of a reply to a request that gives no limit
-MAX_REPLY_BYTES: Final = 1 << 20  # bytes of turns or entries in one reply, about
+DEFAULT_ROWS = 50  # rows of a reply to a request that gives no limit
+MAX_REPLY_BYTES = 1 << 20  # bytes of turns or entries in one reply, about
 
 
 @dataclass(frozen=True, slots=True)

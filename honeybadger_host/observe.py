@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, TextIO, cast
+from typing import Any, BinaryIO, Literal, TextIO, cast
 
 import orjson
 
@@ -24,9 +24,9 @@ from honeybadger_host.text.json_values import dumped, object_in
 from honeybadger_host.text.redaction import redact_line
 
 # Seconds between two log lines about the same problem; also the longest pause before a failed reply is tried again.
-LOG_PAUSE_SECONDS: Final = 60.0
-_MAX_THROTTLED: Final = 10_000  # problems that are remembered: anybody may make inboxes
-SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LOG_PAUSE_SECONDS = 60.0
+_MAX_THROTTLED = 10_000  # problems that are remembered: anybody may make inboxes
+SECONDS_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:

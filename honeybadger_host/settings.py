@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-PREFIX: Final = "HONEYBADGER_"
+PREFIX = "HONEYBADGER_"
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 # The last two are of earlier versions and mean `copied`.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from queue import SimpleQueue
-from typing import Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 
 _Works: TypeAlias = SimpleQueue[Callable[[], None]]
-_idle: Final[list[_Works]] = []  # of the threads without work; the last one worked last
+_idle: list[_Works] = []  # of the threads without work; the last one worked last
 
 
 class _Failed(NamedTuple):

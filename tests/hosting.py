@@ -24,32 +24,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import orjson
 
 from honeybadger_agent.wire import ErrorCode
 
 # Settings that make a test wait less and change nothing else.
-QUICK: Final[Mapping[str, object]] = {
+QUICK: Mapping[str, object] = {
     "ipc.sweep_seconds": 0.05,
     "spool.request.UNFINISHED_SECONDS": 0.3,
     "ops.maintenance.EDITS_SECONDS": 0.2,
 }
 # For a test that waits until notes have settled and people's edits are recorded.
-AT_ONCE: Final[dict[str, object]] = {
+AT_ONCE: dict[str, object] = {
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
     "documents.saves.DELETED_SECONDS": 0.2,
     "ops.forget.SETTLE_LOOK_SECONDS": 0.05,
     "documents.saves.QUIET_SECONDS": 0.1,
     "ops.maintenance.EDITS_SECONDS": 0.05,
 }
-PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
+PLAIN = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 # The commands as they are installed, with warnings as errors.
-AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
-_COMMON: Final = "HB_TESTS_COMMON"
-_LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
-_OF_BOTH: Final = (
+AGENT = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
+_COMMON = "HB_TESTS_COMMON"
+_LAUNCH = Path(__file__).parent / "crash" / "launch.py"
+_OF_BOTH = (
     *("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance"),
     *("honeybadger_host.search.ranking", "honeybadger_host.ops.backup", "honeybadger_host.ops.gist"),
     *(f"honeybadger_host.transfer.{name}" for name in ("importing", "loading", "exporting", "markdown_export")),
@@ -59,7 +59,7 @@ _OF_BOTH: Final = (
     *("prompt_toolkit.input.vt100", "prompt_toolkit.patch_stdout", "rich.live", "rich.markdown"),
     *(f"honeybadger_host.cluster.{name}" for name in ("member", "operating", "checks") if "HB_CLUSTER" in os.environ),
 )
-_OF_A_MODEL: Final = (
+_OF_A_MODEL = (
     "honeybadger_agent.models.providers",
     *("pydantic_ai.models.openai", "pydantic_ai.providers.ollama", "pydantic_ai.models.anthropic"),
     *("pydantic_ai.providers.openai", "openai.resources.chat.completions", "openai.lib.streaming.chat"),
@@ -74,7 +74,7 @@ def import_all() -> None:
 
 
 # Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered.
-PATIENCE: Final = 50.0
+PATIENCE = 50.0
 
 T = TypeVar("T")
 

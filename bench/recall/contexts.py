@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from bench.hosting import new_home, running
 from bench.recall.cases import Conversation, Question, Turn
@@ -15,11 +14,11 @@ from bench.recall.systems import System, fts5, fts5_porter
 from honeybadger_agent import SyncClient
 from honeybadger_host.text.neutralise import estimate_tokens
 
-BUDGETS: Final = (2000, 4000, 8000)
-NEEDS_NOTHING: Final = Path(__file__).with_name("sets") / "needs-nothing.txt"
-_AT_ONCE: Final = 200
-_SEARCHED: Final = 100
-HEAD: Final = "| system | questions | 2,000 tokens | 4,000 | 8,000 |\n|---|---|---|---|---|"
+BUDGETS = (2000, 4000, 8000)
+NEEDS_NOTHING = Path(__file__).with_name("sets") / "needs-nothing.txt"
+_AT_ONCE = 200
+_SEARCHED = 100
+HEAD = "| system | questions | 2,000 tokens | 4,000 | 8,000 |\n|---|---|---|---|---|"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import anyio
 import structlog
@@ -44,8 +43,8 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.search.ranking import Filters, search
 from honeybadger_host.settings import Curation, Dream, Settings
 
-_ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
-_PAIR: Final = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
+_ENTRIES: tuple[Kind, ...] = ("entry",)
+_PAIR = re.compile(r"^- (?:alike .*|the same words): (E\d+) and (E\d+)$", re.MULTILINE)
 
 
 def careless(chosen: random.Random, prompt: Prompt) -> ModelSaid:

@@ -9,7 +9,6 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
 import structlog
 
@@ -24,7 +23,7 @@ from honeybadger_host.curation.said import uncopied
 from honeybadger_host.search.notes import NOTE_ID, NotePlace
 from honeybadger_host.text.turn import Turn
 
-MADE_UP: Final = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only liars and injected texts say
+MADE_UP = re.compile(r"Zelda|Atlantis|SYSTEM|99123|delete")  # what only liars and injected texts say
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import anyio
 
@@ -27,13 +27,13 @@ from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.settings import Curation, Settings
 from honeybadger_host.text.turn import Turn
 
-TURNS: Final = 240
-WORDS: Final = 500
-_WINDOW: Final = 50  # the default of `consolidation.memory_window`
-_SUMMARY: Final = "\n## Conversation Summary\n"
-_RECENT: Final = "\n## Recent Conversation\n"
-_NUMBERED_FACT: Final = re.compile(r"^  (\d+\.\d+) .*\d{4}", re.MULTILINE)
-_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+TURNS = 240
+WORDS = 500
+_WINDOW = 50  # the default of `consolidation.memory_window`
+_SUMMARY = "\n## Conversation Summary\n"
+_RECENT = "\n## Recent Conversation\n"
+_NUMBERED_FACT = re.compile(r"^  (\d+\.\d+) .*\d{4}", re.MULTILINE)
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 class Row(NamedTuple):
@@ -54,7 +54,7 @@ class Language(NamedTuple):
     answer: str
 
 
-LANGUAGES: Final[Mapping[str, Language]] = {
+LANGUAGES: Mapping[str, Language] = {
     "English": Language(
         (
             "Sorry for the late answer, the morning was full and I only have a minute before the next call starts.",

@@ -15,15 +15,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from bench.hosting import new_home, running
 from bench.survival.talks import TALKS, Talk
 from honeybadger_agent import SyncClient
 from honeybadger_host.curation.said import uncopied
 
-_ANSWER_TOKENS: Final = 400
-_KEPT: Final = 10  # turns that stay in the log: so many greetings follow each conversation
+_ANSWER_TOKENS = 400
+_KEPT = 10  # turns that stay in the log: so many greetings follow each conversation
 
 
 @dataclass

@@ -7,7 +7,7 @@ Entries before the blank line are in groups that say the same; the others stand 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class Line(NamedTuple):
@@ -34,7 +34,7 @@ def _talk(said: str, entries: str) -> Talk:
     return Talk(lines, [group.splitlines() for group in entries.strip().split("\n\n")])
 
 
-TALKS: Final[Mapping[str, Talk]] = {
+TALKS: Mapping[str, Talk] = {
     "English": _talk(
         """
 ann: Good morning, sorry that I am late today.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from bench.survival.models import INJECTED
 from honeybadger_host.text.turn import Turn
 
-BEGIN: Final = datetime(2026, 9, 1, 8, tzinfo=UTC)
-PER_LANGUAGE: Final = 10
-SAYS: Final[Mapping[str, tuple[str, str, str]]] = {
+BEGIN = datetime(2026, 9, 1, 8, tzinfo=UTC)
+PER_LANGUAGE = 10
+SAYS: Mapping[str, tuple[str, str, str]] = {
     "English": ("The budget of team {n} is {a} EUR.", "Team {n} has {b} EUR from now on.", "Good morning!"),
     "German": ("Das Budget von Team {n} beträgt {a} Euro.", "Team {n} hat ab jetzt {b} Euro.", "Guten Morgen!"),
     "French": ("Le budget de l'équipe {n} est de {a} €.", "L'équipe {n} a désormais {b} €.", "Bonjour !"),

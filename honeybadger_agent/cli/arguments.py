@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.mailbox import BadName, checked_id, checked_session
@@ -14,10 +14,10 @@ from honeybadger_agent.wording import meant
 # Its name, and what else `add_argument` takes; `dest` is the member of the request, if it has another name.
 _Argument: TypeAlias = tuple[str, Mapping[str, Any]]
 
-_ABOUT: Final = """\
+_ABOUT = """\
 The memory of an agent: what it remembers, its conversation, its context.
 """
-_EXIT_CODES: Final = """\
+_EXIT_CODES = """\
 exit codes:
   0  done
   1  refused; the protocol's code is in the message
@@ -25,7 +25,7 @@ exit codes:
   3  no home or no mailbox, or a name that is not allowed
   4  no reply in time: the same command with the same --id is safe to repeat
 """
-_ALIASES: Final = {"search": "recall"}
+_ALIASES = {"search": "recall"}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,7 +84,7 @@ def _flag(name: str, help_: str) -> _Argument:
     return name, {"action": "store_true", "help": help_}
 
 
-_PLACE: Final = (
+_PLACE = (
     _argument("--home", "DIR", "home folder of the host; else the current one, else yours"),
     _argument("--group", "NAME", "else main"),
     _argument("--sender", "NAME", "who asks; else user"),
@@ -94,19 +94,19 @@ _PLACE: Final = (
     _argument("--credentials", "FILE", "with --server, the sender's key"),
     _argument("--timeout", "SECONDS", "how long to wait (10; for answers 300)", type=_seconds),
 )
-_ID: Final = _argument("--id", "ID", "id of the request, to ask again after a timeout", type=_checked(checked_id))
-_JSON: Final = _flag("--json", "print JSON")
-_SPEAKERS: Final = (
+_ID = _argument("--id", "ID", "id of the request, to ask again after a timeout", type=_checked(checked_id))
+_JSON = _flag("--json", "print JSON")
+_SPEAKERS = (
     _argument("--agent", "NAME", "who answers; else the host chooses"),
     _argument("--as", "NAME", "who speaks, as the history shows it; else the sender"),
 )
-_TOOLS: Final = ("claude-code", "codex", "gemini", "agent-plugin")
-_TOOL: Final = (
+_TOOLS = ("claude-code", "codex", "gemini", "agent-plugin")
+_TOOL = (
     _choice("tool", ", ".join(_TOOLS), *_TOOLS, metavar="TOOL"),
     _flag("--dry-run", "say what would be changed"),
 )
 # Title in `--help` -> command -> its help and its arguments. Commands without a title are not listed.
-_SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]]] = {
+_SECTIONS: Mapping[str, Mapping[str, tuple[str, Sequence[_Argument]]]] = {
     "remember": {
         "remember": (
             "Save a note. Every context shows it.",

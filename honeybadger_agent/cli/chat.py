@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import (
@@ -335,7 +334,7 @@ class Command:
     does: Callable[[Chat, str], None]
 
 
-_COMMANDS: Final[Mapping[str, Command]] = {
+_COMMANDS: Mapping[str, Command] = {
     command.usage.partition(" ")[0]: command
     for command in (
         Command("/remember TEXT", "save a note", Chat.remember),

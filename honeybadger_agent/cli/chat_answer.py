@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.cli.terminal import Rendered, Screen, complain, open_text, shown
@@ -15,8 +14,8 @@ from honeybadger_agent.client import SOON_SECONDS, Client, SyncClient
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
-TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
-_EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
+TAKEN_BACK = "taken back: nobody had begun to answer it, and nothing was said"
+_EMPTY_LINES = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -58,7 +58,7 @@ from honeybadger_agent.wire import (
 from honeybadger_agent.wording import AGENT_EXTRA, count_of, meant
 
 ClientT = TypeVar("ClientT", Client, SyncClient)
-_RELAY_LOOK_SECONDS: Final = 0.02  # between two looks into the folder
+_RELAY_LOOK_SECONDS = 0.02  # between two looks into the folder
 
 
 class UsageError(Exception):
@@ -290,7 +290,7 @@ def _relay(options: Mapping[str, Any]) -> None:
 
 
 # Name -> function of its options; returns the exit code, None for 0.
-COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
+COMMANDS: Mapping[str, Callable[[Mapping[str, Any]], int | None]] = {
     "remember": _remember,
     "save": _save,
     "delete": _delete,

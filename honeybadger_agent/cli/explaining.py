@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
@@ -70,7 +70,7 @@ def origin_told(one: EntryResult | Hit | Recalled) -> str:
     return f"{one.origin}{where}{', as claimed' * one.origin_claimed}"
 
 
-WAITS: Final = "It waits for review"
+WAITS = "It waits for review"
 
 
 def waiting_told(proposal: str) -> str:
@@ -123,7 +123,7 @@ def kinds_of(neutralised: Mapping[str, int]) -> str:
 
 
 # Action on a task -> type of request.
-ACTIONS: Final[Mapping[str, str]] = {
+ACTIONS: Mapping[str, str] = {
     "list": "list_tasks",
     "show": "list_tasks",
     "run": "run_task",

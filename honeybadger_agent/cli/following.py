@@ -7,7 +7,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from honeybadger_agent.cli.explaining import about_message
 from honeybadger_agent.client import SyncClient
@@ -16,7 +15,7 @@ from honeybadger_agent.mailbox import REQUESTS, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import GetMessages, GroupMessage, MessagesResult
 
-_WAIT_SECONDS: Final = 60  # that one request waits for a message
+_WAIT_SECONDS = 60  # that one request waits for a message
 
 
 class Following:

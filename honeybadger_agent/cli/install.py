@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent import hooks
 from honeybadger_agent.errors import AgentError
@@ -26,7 +26,7 @@ from honeybadger_agent.hooks.tools import PROGRAM, TOOLS, Tool, packages_folder
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wording import AGENT_EXTRA
 
-_SOURCES: Final = Path(hooks.__file__).parent
+_SOURCES = Path(hooks.__file__).parent
 
 
 def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from honeybadger_agent.wording import in_words
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown
 
 # Unicode categories of characters that move the cursor, hide or reorder text, or end a line.
-_OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_HARMLESS: Final = "\n\t\u00ad\u200c\u200d"  # scripts and emoji need joiners; a soft hyphen is invisible
-_STYLES: Final[Mapping[str, str]] = {
+_OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_HARMLESS = "\n\t\u00ad\u200c\u200d"  # scripts and emoji need joiners; a soft hyphen is invisible
+_STYLES: Mapping[str, str] = {
     "dim": "2",
     "who": "1;36",
     "mark": "36",
@@ -33,8 +33,8 @@ _STYLES: Final[Mapping[str, str]] = {
     "warning": "33",
     "error": "31",
 }
-_SILENT_SECONDS: Final = 2.0  # before a wait is shown
-_CLEAR: Final = "\r\x1b[2K"
+_SILENT_SECONDS = 2.0  # before a wait is shown
+_CLEAR = "\r\x1b[2K"
 
 
 def prepare_process() -> None:

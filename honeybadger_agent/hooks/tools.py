@@ -9,16 +9,16 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.hooks.program.box import HEARTBEAT, MARKS
 from honeybadger_agent.hooks.program.settings import Refused, settings_file, settings_of
 
-PLUGIN: Final = "honeybadger@honeybadger"
-_SKILL: Final = ("skills/memory/SKILL.md",)
-PROGRAM: Final = "honeybadger_agent/hooks"  # where a package has the folder `program`, so that its imports are found
-_PARTS: Final = ("__init__", "events", "turns", "transcripts", "box", "settings")
-_HOOK: Final = ("hook.py", *(f"program/{part}.py" for part in _PARTS), *_SKILL)
+PLUGIN = "honeybadger@honeybadger"
+_SKILL = ("skills/memory/SKILL.md",)
+PROGRAM = "honeybadger_agent/hooks"  # where a package has the folder `program`, so that its imports are found
+_PARTS = ("__init__", "events", "turns", "transcripts", "box", "settings")
+_HOOK = ("hook.py", *(f"program/{part}.py" for part in _PARTS), *_SKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Tool:
         return (Path(named) if named else Path.home() / folder) / name
 
 
-TOOLS: Final[Mapping[str, Tool]] = {
+TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         Tool(
@@ -213,7 +213,7 @@ def _gemini_troubles(file: Path) -> Iterator[str]:
         yield "the extension is not there: run `honeybadger-agent install gemini`"
 
 
-_TROUBLES: Final = {"claude-code": _claude_troubles, "codex": _codex_troubles, "gemini": _gemini_troubles}
+_TROUBLES = {"claude-code": _claude_troubles, "codex": _codex_troubles, "gemini": _gemini_troubles}
 
 
 def _json_of(file: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from langgraph.store import base
 
@@ -20,9 +20,9 @@ from honeybadger_agent.errors import NotFound, Unavailable
 from honeybadger_agent.escaping import escaped, unescaped
 from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, OPERATORS, EntriesResult, EntryResult, EntryRow
 
-_ROOT: Final = "store/langgraph"
-_UNKNOWN: Final = "1970-01-01T00:00:00Z"
-_INDEXED_WITHIN_SECONDS: Final = 30.0  # for the host to index a large group
+_ROOT = "store/langgraph"
+_UNKNOWN = "1970-01-01T00:00:00Z"
+_INDEXED_WITHIN_SECONDS = 30.0  # for the host to index a large group
 
 
 class GroupStore(base.BaseStore):  # type: ignore[misc]

@@ -10,7 +10,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from agents import TResponseInputItem
 from agents.memory import SessionSettings
@@ -25,8 +25,8 @@ from honeybadger_agent.wire import MAX_APPENDED, Role, StoredTurn
 
 T = TypeVar("T")
 # Role of an item -> of its turn; all other items are of the role `tool`, or `system`.
-_ROLES: Final[Mapping[object, Role]] = {"user": "user", "assistant": "assistant"}
-_MAX_SHOWN: Final = 16_384  # characters of an item that people and search see; `data` has all of it
+_ROLES: Mapping[object, Role] = {"user": "user", "assistant": "assistant"}
+_MAX_SHOWN = 16_384  # characters of an item that people and search see; `data` has all of it
 
 
 class GroupSession:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler
@@ -26,8 +26,8 @@ from honeybadger_agent.tools import description_of, parsed, schema_of, tool_name
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.wire import REQUEST_TYPES, PartName, Role
 
-_PARTS: Final[Sequence[PartName]] = ("notes", "summary", "recalled")
-_ANSWERING: Final = ("get_context",)  # default tools that are not offered, as the capability replaces them
+_PARTS: Sequence[PartName] = ("notes", "summary", "recalled")
+_ANSWERING = ("get_context",)  # default tools that are not offered, as the capability replaces them
 log = logging.getLogger(__name__)
 
 

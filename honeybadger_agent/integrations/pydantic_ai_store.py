@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import (
@@ -25,9 +25,9 @@ from honeybadger_agent.escaping import escaped
 from honeybadger_agent.integrations import in_parts
 from honeybadger_agent.wire import MAX_LISTED, MAX_OPERATIONS, EntryResult
 
-_RECORDS: Final = "store/pydantic-ai/records"
-_ENTRIES: Final = "store/pydantic-ai/entries"
-_RECORD: Final = TypeAdapter(ConversationRecord)
+_RECORDS = "store/pydantic-ai/records"
+_ENTRIES = "store/pydantic-ai/entries"
+_RECORD = TypeAdapter(ConversationRecord)
 
 
 class GroupConversations(ConversationStore):

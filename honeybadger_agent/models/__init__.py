@@ -6,7 +6,7 @@ Reading order: `model` (the interface of all models, their settings), `scripted`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from honeybadger_agent.models.model import DEFAULT_URLS, Model, ModelFailed, ModelSettings
 from honeybadger_agent.models.offline import OfflineModel
@@ -16,7 +16,7 @@ from honeybadger_agent.wording import AGENT_EXTRA, meant
 __all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]
 
 Kind: TypeAlias = Literal["offline", "scripted", "openai", "anthropic", "ollama"]
-NAMES: Final = "offline, scripted:FILE, openai:NAME, anthropic:NAME, ollama:NAME"
+NAMES = "offline, scripted:FILE, openai:NAME, anthropic:NAME, ollama:NAME"
 
 
 def open_model(name: str, settings: ModelSettings | None = None) -> Model:

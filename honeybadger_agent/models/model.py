@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 
@@ -35,7 +35,7 @@ class ToolCall:
     arguments: str
 
 
-MAX_SUMMARY_CHARACTERS: Final = 200  # of a tool's answer on one line for people
+MAX_SUMMARY_CHARACTERS = 200  # of a tool's answer on one line for people
 
 
 def one_line(text: str) -> str:
@@ -148,7 +148,7 @@ class Model(Protocol):
 
 
 # Provider -> default of `base_url`.
-DEFAULT_URLS: Final = {
+DEFAULT_URLS = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "ollama": "http://127.0.0.1:11434/v1",

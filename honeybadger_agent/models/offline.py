@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import orjson
 
@@ -25,19 +24,19 @@ from honeybadger_agent.models.model import (
 from honeybadger_agent.turn.prose import WEAK
 from honeybadger_agent.wire import MAX_QUERY_CHARACTERS
 
-NAME: Final = "offline"
-_SPACE: Final = r"\s{1,20}"  # bounded: a long run must not take quadratic time
+NAME = "offline"
+_SPACE = r"\s{1,20}"  # bounded: a long run must not take quadratic time
 
-_POLITE: Final = (
+_POLITE = (
     "please|pls|hey|hi|hello|ok|okay|and|also|can you|could you|would you|will you|"
     "i want you to|i would like you to|i'd like you to|i need you to|you should|you must"
 )
-_REMEMBER: Final = (
+_REMEMBER = (
     "remember|don't forget|do not forget|never forget|keep in mind|bear in mind|please note|"
     "(?:note|take note|make a note|write down|save|memorise|memorize)(?=:| that| this| down| of)"
 )
 # Beginnings of a question without a question mark; after `remember` they ask instead of tell.
-_ASKING: Final = (
+_ASKING = (
     "what|who|whom|whose|when|where|which|why|how|if|whether|do|does|did|is|are|was|were|can|could|would|will|should|"
     "have|has|any|tell me|show me|recall|search|find|look up|list"
 )
@@ -47,19 +46,19 @@ def _phrases(phrases: str) -> str:
     return f"(?:{phrases})".replace(" ", _SPACE).replace("'", "['’]")
 
 
-_BEFORE: Final = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
-_LINK: Final = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
+_BEFORE = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
+_LINK = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
 # A request to remember something; `what` is the rest of the text.
-_WANTS_KEPT: Final = re.compile(rf"{_BEFORE}{_phrases(_REMEMBER)}\b{_LINK}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
-_QUESTION: Final = re.compile(rf"{_phrases(_ASKING)}\b", re.IGNORECASE)
-_SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
-_HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
+_WANTS_KEPT = re.compile(rf"{_BEFORE}{_phrases(_REMEMBER)}\b{_LINK}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
+_QUESTION = re.compile(rf"{_phrases(_ASKING)}\b", re.IGNORECASE)
+_SPEAKER = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
+_HIT = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
 
-_SAVED: Final = "I saved this: "
-_NOT_YET: Final = "This is not saved yet. "
-_FOUND: Final = "This is what I remember:"
-_NOTHING: Final = "I remember nothing about that."
-_WHAT_I_AM: Final = (
+_SAVED = "I saved this: "
+_NOT_YET = "This is not saved yet. "
+_FOUND = "This is what I remember:"
+_NOTHING = "I remember nothing about that."
+_WHAT_I_AM = (
     "I am the offline model: I save what you ask me to remember (“remember that …”), answer questions by quoting what "
     "was saved and said, and can do no more: `honeybadger-agent delete ID` removes an entry, and a note goes with its "
     "lines in MEMORY.md. For a model that thinks, configure one: `[model]` in config/honeybadger.toml."

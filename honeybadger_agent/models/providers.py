@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 import httpx2
@@ -39,22 +39,22 @@ from honeybadger_agent.models.model import (
     one_line,
 )
 
-MAX_CONNECT_SECONDS: Final = 10.0  # for a connection to a provider
-MAX_RETRY_AFTER_SECONDS: Final = 30.0  # the longest pause; if a provider asks for more, the turn fails and says so
+MAX_CONNECT_SECONDS = 10.0  # for a connection to a provider
+MAX_RETRY_AFTER_SECONDS = 30.0  # the longest pause; if a provider asks for more, the turn fails and says so
 
 # An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in.
-MAX_CALL_TIMEOUTS: Final = 10
+MAX_CALL_TIMEOUTS = 10
 
 # About the length of the longest tokens; it limits how much memory an endless answer can fill.
-MAX_CHARACTERS_OF_A_TOKEN: Final = 64
-_FIRST_PAUSE_SECONDS: Final = 0.5
+MAX_CHARACTERS_OF_A_TOKEN = 64
+_FIRST_PAUSE_SECONDS = 0.5
 # The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others.
-_HEADERS: Final = {
+_HEADERS = {
     *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
     *("authorization", "x-api-key", "anthropic-version", "anthropic-beta"),
 }
 
-_NO_KEY: Final = "none"  # the SDKs require one; local servers ignore it
+_NO_KEY = "none"  # the SDKs require one; local servers ignore it
 _log = logging.getLogger(__name__)
 
 
@@ -142,19 +142,17 @@ def _anthropic(_: str, model: str, base_url: str, settings: ModelSettings, clien
 
 
 # Errors of a server that has not begun to answer.
-_REFUSALS: Final = (
+_REFUSALS = (
     *(failed.ModelRequestRejectedError, failed.ModelQuotaExceededError, failed.ModelRateLimitError),
     *(failed.ModelUnavailableError, failed.ModelServerError, failed.ModelHTTPError),
 )
 
 
-_TOO_LONG_WHY: Final = (
-    "the context is too long for the model: lower the budget of the context, or take a larger model{said}"
-)
-_UNREACHABLE_WHY: Final = "{at} cannot be reached: does it run, and is base_url right?"
-_UNREAD_WHY: Final = "the answer of {at} broke off or cannot be read ({name}): is base_url right?{said}"
+_TOO_LONG_WHY = "the context is too long for the model: lower the budget of the context, or take a larger model{said}"
+_UNREACHABLE_WHY = "{at} cannot be reached: does it run, and is base_url right?"
+_UNREAD_WHY = "the answer of {at} broke off or cannot be read ({name}): is base_url right?{said}"
 # Errors of the library -> what happened and what now, and whether it may pass; the first row that fits counts.
-_WHY: Final[Sequence[tuple[tuple[type[Exception], ...], str, bool]]] = (
+_WHY: Sequence[tuple[tuple[type[Exception], ...], str, bool]] = (
     ((failed.ModelAuthenticationError,), "{at} refused the key: set {key}{said}", False),
     ((failed.ModelNotFoundError,), "{at} has no such model: check its name, and base_url{said}", False),
     ((failed.ModelQuotaExceededError,), "the account at {at} has no credit left{said}", False),
@@ -341,7 +339,7 @@ class ProviderModel:
         return f"; it says: {one_line(words)}"
 
 
-_TOO_LONG: Final = re.compile(
+_TOO_LONG = re.compile(
     r"context.?(length|window|size)|too (long|large|many tokens)|maximum.{1,40}tokens", re.IGNORECASE
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field, ValidationError
@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, OnText, Prompt, ToolCall, UserSaid
 from honeybadger_agent.wire import Count, Wire, refusal_of
 
-PIECE_CHARACTERS: Final = 12  # characters of a piece of a streamed answer
+PIECE_CHARACTERS = 12  # characters of a piece of a streamed answer
 
 
 @dataclass(slots=True)

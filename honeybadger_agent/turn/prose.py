@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -96,7 +96,7 @@ def _deleted_entry(result: wire.EntryResult) -> str:
     return f"Deleted: {_entry(result)}"
 
 
-WEAK: Final = "weak match"  # the last remark on a hit that matches the query only weakly
+WEAK = "weak match"  # the last remark on a hit that matches the query only weakly
 
 
 def _search(result: wire.SearchResult) -> str:
@@ -128,7 +128,7 @@ def _delegated(result: wire.DelegationResult) -> str:
 
 
 # Name of a tool -> function from its result to prose. Results of all other tools are shown as a list of their members.
-PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
+PROSE: Mapping[str, Callable[[Any], str]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
     "get_history": _history,

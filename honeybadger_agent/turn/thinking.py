@@ -9,14 +9,14 @@ A lone `</internal>` is just dropped.
 from __future__ import annotations
 
 import re
-from typing import Final, Self
+from typing import Self
 
-_TAG: Final = re.compile(r"<(?P<ends>/?)(?P<name>think|thinking|internal)>", re.IGNORECASE)
-_TAGS: Final = [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "internal")]
-_BEGUN: Final = {tag[:length] for tag in _TAGS for length in range(1, len(tag))}
-_MARKS: Final = re.compile(r"<|`+|~+")
-_MAX_CODE_CHARACTERS: Final = 4_000  # of code in backticks: so much is held back until they are closed, and read again
-_FENCES: Final = ("```", "~~~")  # at the beginning of a line they begin a block of code
+_TAG = re.compile(r"<(?P<ends>/?)(?P<name>think|thinking|internal)>", re.IGNORECASE)
+_TAGS = [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "internal")]
+_BEGUN = {tag[:length] for tag in _TAGS for length in range(1, len(tag))}
+_MARKS = re.compile(r"<|`+|~+")
+_MAX_CODE_CHARACTERS = 4_000  # of code in backticks: so much is held back until they are closed, and read again
+_FENCES = ("```", "~~~")  # at the beginning of a line they begin a block of code
 
 
 class Visible:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent import wire
 from honeybadger_agent.client import Client
@@ -17,7 +17,7 @@ from honeybadger_agent.turn.orchestrator import arguments_of
 from honeybadger_agent.wording import count_of
 
 # About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger.
-MAX_RESULT_CHARACTERS: Final = 60_000
+MAX_RESULT_CHARACTERS = 60_000
 
 
 class MemoryTools:
@@ -112,7 +112,7 @@ def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> st
 
 
 # Request type -> its summary; all others have the first line of their prose, or the numbers of their members.
-_SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
+_SUMMARIES: Mapping[str, Callable[[Any, Any], str]] = {
     "update_memory": _note,
     "save_memory": _entry,
     "search_memory": _found,

@@ -4,16 +4,16 @@
 
 import re
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 
-PROTOCOL: Final = 1
-MAX_NOTE_CHARACTERS: Final = 32_768
-MAX_LINE_CHARACTERS: Final = 80
-MAX_LISTED: Final = 1000  # turns or entries in one reply
-MAX_PART_BYTES: Final = 200_000  # of turns or entries that a program puts into one request, which has less than 256 KiB
-MAX_NUMBER: Final = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
+PROTOCOL = 1
+MAX_NOTE_CHARACTERS = 32_768
+MAX_LINE_CHARACTERS = 80
+MAX_LISTED = 1000  # turns or entries in one reply
+MAX_PART_BYTES = 200_000  # of turns or entries that a program puts into one request, which has less than 256 KiB
+MAX_NUMBER = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 Role = Literal["user", "assistant", "system", "tool"]
 
 
@@ -34,7 +34,7 @@ ResultT = TypeVar("ResultT", bound=Result)
 Audience = Literal["default", "all", "routers", "programs", "operator"]
 
 # Marks a member that is left out of the tools of models, which pay for every word of a tool.
-FOR_PROGRAMS: Final[dict[str, JsonValue]] = {"audience": "programs"}
+FOR_PROGRAMS: dict[str, JsonValue] = {"audience": "programs"}
 
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Request(_Asking[ResultT]):
         return self.takes_seconds
 
 
-REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `requests/`: name -> type
-TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}  # types of `turns/`: name -> type
+REQUEST_TYPES: dict[str, type[Request[Any]]] = {}  # types of `requests/`: name -> type
+TURN_TYPES: dict[str, type[Request[Any]]] = {}  # types of `turns/`: name -> type
 
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARACTERS)]
 Neutralised = Annotated[

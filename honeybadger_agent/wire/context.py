@@ -1,6 +1,6 @@
 """The context for the next call of a model, with its explanation."""
 
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
@@ -20,7 +20,7 @@ PartName = Literal[
     "working",
     "conversation",
 ]
-PART_NAMES: Final[tuple[PartName, ...]] = get_args(PartName)
+PART_NAMES: tuple[PartName, ...] = get_args(PartName)
 
 
 class Recalled(Result):

@@ -1,6 +1,6 @@
 """The conversation of a session: what was said is appended, and its newest part is read."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import orjson
 from pydantic import AfterValidator, Field, StringConstraints
@@ -10,8 +10,8 @@ from honeybadger_agent.wire.base import MAX_LISTED, MAX_NUMBER, Count, Neutralis
 from honeybadger_agent.wire.labels import ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
-MAX_DATA_BYTES: Final = 128 * 1024  # of the JSON that a turn carries, and of an entry in working memory, in UTF-8
-MAX_APPENDED: Final = 200  # turns in one request
+MAX_DATA_BYTES = 128 * 1024  # of the JSON that a turn carries, and of an entry in working memory, in UTF-8
+MAX_APPENDED = 200  # turns in one request
 Moment = Annotated[
     str,
     shaped(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?", "a time, as 2026-11-21T06:00:00Z"),

@@ -1,6 +1,6 @@
 """Entries of long-term memory: saved, read, changed, deleted, listed."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
@@ -19,9 +19,9 @@ from honeybadger_agent.wire.base import (
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tags, Title
 from honeybadger_agent.wire.refusals import checked_json
 
-MAX_METADATA_BYTES: Final = 8192
-MAX_OPERATIONS: Final = 100
-MAX_ORIGIN_CHARACTERS: Final = 500
+MAX_METADATA_BYTES = 8192
+MAX_OPERATIONS = 100
+MAX_ORIGIN_CHARACTERS = 500
 OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "recalled"]
 # The length is that of a text in a category `store/…`; the host limits any other to `MAX_NOTE_CHARACTERS`.
 Content = Annotated[str, StringConstraints(min_length=1, max_length=131_072)]
@@ -245,7 +245,7 @@ class ListMemoryCategories(Request[CategoriesResult], audience="default"):
     """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
 
 
-OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 
 
 def _checked_where(value: dict[str, Any]) -> dict[str, Any]:

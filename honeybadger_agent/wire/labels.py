@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -10,19 +10,19 @@ from pydantic_core import PydanticCustomError
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire.refusals import shaped
 
-MAX_TAGS: Final = 32
-MAX_TAG_CHARACTERS: Final = 64
-MAX_TITLE_CHARACTERS: Final = 200
-MAX_NAME_CHARACTERS: Final = 128
+MAX_TAGS = 32
+MAX_TAG_CHARACTERS = 64
+MAX_TITLE_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 128
 # Categories, also as folders; match with `fullmatch`.
-CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
-MAX_CATEGORY_CHARACTERS: Final = 200
-GENERAL: Final = "general"  # the category of entries without one (RB4)
+CATEGORY = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
+MAX_CATEGORY_CHARACTERS = 200
+GENERAL = "general"  # the category of entries without one (RB4)
 # Beginning of categories, also in capital letters, with programs' documents: nothing recalls, searches or curates them.
-STORE: Final = "store/"
-ENTRY_ID: Final = NAME  # the host makes ids of 12 characters; a person who writes a file may choose
+STORE = "store/"
+ENTRY_ID = NAME  # the host makes ids of 12 characters; a person who writes a file may choose
 # Unicode categories of invisible characters and line ends; joiners belong to some scripts and emoji.
-_HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def is_store(category: str) -> bool:

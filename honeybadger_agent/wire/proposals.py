@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -11,7 +11,7 @@ from honeybadger_agent.wire.refusals import shaped
 
 _MODEL_SECONDS = 900.0  # A model may take its time
 
-UNDECIDED: Final = ("waiting", "refused")  # states of operations that the operator may decide about
+UNDECIDED = ("waiting", "refused")  # states of operations that the operator may decide about
 
 ProposalId = Annotated[str, shaped(r"[A-Za-z0-9_-]{1,64}", "the id of a proposal, as consolidation-main-41-813010")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 from pydantic import StringConstraints, ValidationError
@@ -75,9 +75,9 @@ def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, st
     return code, where, _SAID.get(kind, "is wrong: {msg}").format(**context)
 
 
-_TOO_LARGE: Final = ("string_too_long", "too_long", "too_many_bytes")
+_TOO_LARGE = ("string_too_long", "too_long", "too_many_bytes")
 # Kind of pydantic's finding -> what it says of a member.
-_SAID: Final = {
+_SAID = {
     "missing": "is missing",
     "string_too_long": "has {length} characters, the limit is {max_length}: send less",
     "too_long": "has {length} items, the limit is {max_length}: send less",
@@ -103,7 +103,7 @@ _SAID: Final = {
 }
 
 
-_MEANT: Final[dict[str, str]] = {}  # pattern -> what it means, in words and with an example
+_MEANT: dict[str, str] = {}  # pattern -> what it means, in words and with an example
 
 
 def shaped(pattern: str, words: str) -> StringConstraints:
@@ -124,8 +124,8 @@ def shown_name(name: str) -> str:
     return name[:60] if name[:60].isprintable() else ascii(name[:60])[1:-1]
 
 
-_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG: Final = b"0" * 19  # A run of digits that may be an integer over 64 bits; in most files there is none
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG = b"0" * 19  # A run of digits that may be an integer over 64 bits; in most files there is none
 
 
 def check_numbers(data: bytes) -> None:

@@ -1,6 +1,6 @@
 """The search in everything a group remembers."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -9,7 +9,7 @@ from honeybadger_agent.wire.entries import OriginKind
 from honeybadger_agent.wire.labels import Category, Tags
 from honeybadger_agent.wire.refusals import shaped
 
-MAX_QUERY_CHARACTERS: Final = 4096
+MAX_QUERY_CHARACTERS = 4096
 Query = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
 SearchScope = Literal["all", "entries", "turns", "notes"]
 Day = Annotated[

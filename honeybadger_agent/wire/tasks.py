@@ -1,6 +1,6 @@
 """Scheduled tasks of agents, and the view that people have of them (HB7, HB10)."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -8,8 +8,8 @@ from honeybadger_agent.wire.base import Neutralised, OneLine, Request, Result, W
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_agent.wire.turns import AgentId
 
-TASK_ID: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}"
-_TEN_YEARS: Final = 315_360_000  # in seconds
+TASK_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}"
+_TEN_YEARS = 315_360_000  # in seconds
 TaskId = Annotated[str, shaped(TASK_ID, "the id of a task, as morning-news")]
 TaskState = Literal["waiting", "due", "fired", "done", "failed", "missed", "skipped", "paused", "over"]
 Seconds = Annotated[int, Field(ge=0, le=_TEN_YEARS)]

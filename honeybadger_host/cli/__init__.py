@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -15,7 +15,7 @@ from honeybadger_host import __version__
 from honeybadger_host.errors import HostError, StorageFailed, may_clear
 
 # Title in `--help` -> command -> its module, and its help: the first sentence of its own, which need not be imported.
-SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+SECTIONS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Serve": {
         "init": ("serving", "Make a home folder, ready to run."),
         "run": ("serving", "Serve a home folder until SIGTERM or Ctrl-C."),
@@ -58,7 +58,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "cluster": ("cluster", "Keep a home on several machines."),
     },
 }
-ALIASES: Final = {"stop": "stop-turn", "dead-letters": "dead", "recall": "search"}
+ALIASES = {"stop": "stop-turn", "dead-letters": "dead", "recall": "search"}
 
 
 class Commands(TyperGroup):

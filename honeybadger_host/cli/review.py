@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from honeybadger_host.cli.shared import AsJson, Home, asked_of, print_json, tell
 
 app = typer.Typer(rich_markup_mode=None)
 
-_ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
+_ACTIONS = ("list", "show", "accept", "strike", "revert")
 
 
 @app.command()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -37,7 +37,7 @@ from honeybadger_host.files.home import JOURNAL_FILE, groups_in, has_journal
 from honeybadger_host.text.json_values import dumped
 from honeybadger_host.text.time_stamps import time_stamp
 
-_SAVING_SECONDS: Final = 3.0  # a file that was just saved can be changed after this time
+_SAVING_SECONDS = 3.0  # a file that was just saved can be changed after this time
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overrides = Annotated[
@@ -65,7 +65,7 @@ def home_of(given: Path | None, *, is_unserved: bool = False) -> Path:
     return around if is_unserved else prefer_served(around)
 
 
-_HOME_HELP: Final = "Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."
+_HOME_HELP = "Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."
 GivenHome = Annotated[Path | None, typer.Option("--home", help=_HOME_HELP)]
 
 

@@ -4,14 +4,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.cli.terminal import here, painted
 from honeybadger_agent.wording import count_of, in_words, listed
 from honeybadger_host.cli.shared import moment
 from honeybadger_host.ops.findings import LATE_SECONDS, Finding, dead_letters, disk, faults_in
 
-_STYLES: Final = {"ok": "good", "warning": "warning", "problem": "error"}
+_STYLES = {"ok": "good", "warning": "warning", "problem": "error"}
 
 
 def print_finding(finding: Finding) -> None:

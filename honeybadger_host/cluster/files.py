@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 import anyio
 
@@ -124,7 +123,7 @@ def _place(home: Path, past: Past, text: bytes | None, stamp: str) -> bool:
 
 
 # Below `data/`: files that are rebuilt on demand or were left by a kill.
-_DERIVED: Final = (f"{INDEX_FILE}*", f"{JOURNAL_FILE}{BEFORE}*", "data/snapshot.tmp", "data/joining.tmp*")
+_DERIVED = (f"{INDEX_FILE}*", f"{JOURNAL_FILE}{BEFORE}*", "data/snapshot.tmp", "data/joining.tmp*")
 
 
 def take_out(home: Path, plan: Forgetting) -> None:

@@ -8,7 +8,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from honeybadger_host.cluster.log import UNCLEAR_SECONDS, Log, Names, newest_epoch
 from honeybadger_host.cluster.servers import EXPECTED_OF_SUBJECT_HEADER, Servers, Unreachable, WrongSequence
@@ -16,10 +15,10 @@ from honeybadger_host.errors import StorageFailed
 
 # An owner that has not renewed its lease for this long may be replaced.
 LEASE_SECONDS = 3.0
-OWNERS: Final = "HB_OWNERS"
-OWNERS_SUBJECT: Final = "hb.*.owner"
-_EVERY_SECONDS: Final = 0.5
-_SURE_SHARE: Final = 0.8  # of a lease in which its holder answers: clocks do not run equally fast
+OWNERS = "HB_OWNERS"
+OWNERS_SUBJECT = "hb.*.owner"
+_EVERY_SECONDS = 0.5
+_SURE_SHARE = 0.8  # of a lease in which its holder answers: clocks do not run equally fast
 
 
 def put_lease(servers: Servers, names: Names, node: str, next_holder: str, lapsed: int = 0) -> bool:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -58,7 +58,7 @@ UNCLEAR_SECONDS = 15.0
 # A log that ends before this journal is taken for lost after this time. Until then it may be a server that was cut off,
 # shows an old end, and has not noticed yet that it is not the leader any more.
 LOST_SECONDS = 30.0
-ALL_LOGS: Final = "hb.*.log.>"  # subjects of the logs of all homes
+ALL_LOGS = "hb.*.log.>"  # subjects of the logs of all homes
 
 
 class NotOurs(Exception):
@@ -331,7 +331,7 @@ def newest_epoch(servers: Servers, names: Names) -> int:
     return int(found.headers[EPOCH_HEADER]) or found.seq
 
 
-_WRITES: Final = ("INSERT", "UPDATE", "DELETE", "REPLACE")  # statements that other machines run again
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")  # statements that other machines run again
 
 
 class _Recorded:

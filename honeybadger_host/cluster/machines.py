@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final
 
 import nats.errors
 import orjson
@@ -30,11 +29,11 @@ from honeybadger_host.errors import HostError, NotFound, StorageFailed
 from honeybadger_host.log import log
 from honeybadger_host.ops.maintenance import HOUSEKEEPING_SECONDS
 
-EVERYBODY: Final = "hb.who"  # subject on which the machines of all homes are asked
-REMEMBERED_SECONDS: Final = 7 * 86_400  # a machine silent for longer is no longer reported as missing
+EVERYBODY = "hb.who"  # subject on which the machines of all homes are asked
+REMEMBERED_SECONDS = 7 * 86_400  # a machine silent for longer is no longer reported as missing
 MAX_BEHIND = 1_000  # messages; a machine that must read more first would keep everybody waiting
 SETTLE_SECONDS = 60.0  # how long a command waits for other machines to do their part
-TURN_SECONDS: Final = 1.0  # the time in which a machine takes a lease that is free, or was given to it
+TURN_SECONDS = 1.0  # the time in which a machine takes a lease that is free, or was given to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class State:
     home: str = ""
 
 
-_STATE: Final = TypeAdapter(State)  # other members, of another version, are ignored
+_STATE = TypeAdapter(State)  # other members, of another version, are ignored
 
 
 async def answer_for(
@@ -181,8 +180,8 @@ def move(servers: Servers, names: Names, owner: State, target: State) -> float:
     )
 
 
-PLACES: Final = "HB_PLACES"
-_PLACES_SUBJECT: Final = "hb.*.places"
+PLACES = "HB_PLACES"
+_PLACES_SUBJECT = "hb.*.places"
 
 
 @dataclass(slots=True)

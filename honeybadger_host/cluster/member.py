@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wording import MAX_NAMED
 from honeybadger_host import __version__
@@ -53,8 +53,8 @@ from honeybadger_host.spool.senders import SenderList
 # The owner publishes a snapshot, and removes the log before it, when the log's bytes exceed this share of the journal's
 # bytes: so all snapshots together never cost more than the log itself.
 TRIM_SHARE = 1.0
-_UNKNOWN: Final = "nobody knows whom: the servers do not answer"
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_UNKNOWN = "nobody knows whom: the servers do not answer"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Member:

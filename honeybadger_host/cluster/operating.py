@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any
 
 import nkeys
 
@@ -55,7 +55,7 @@ from honeybadger_host.journal.schema import FILES_BEHIND, LOG_SEQ, SharedLog, co
 from honeybadger_host.journal.transfer import is_shared
 from honeybadger_host.settings import Cluster, Settings
 
-START: Final = Position(0, "0" * 64)
+START = Position(0, "0" * 64)
 
 
 def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:

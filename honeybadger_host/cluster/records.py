@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
@@ -22,18 +22,18 @@ from honeybadger_host.errors import JournalError
 from honeybadger_host.journal.schema import LOG_SEQ, SCHEMA_VERSION
 
 # The owner's epoch: the number of the message that made it the owner; 0 in that message itself.
-EPOCH_HEADER: Final = "Hb-Epoch"
-CHAIN_HEADER: Final = "Hb-Chain"
-SCHEMA_HEADER: Final = "Hb-Schema"  # schema number of the journal in a record or a snapshot
-PART_HEADER: Final = "Hb-Part"
+EPOCH_HEADER = "Hb-Epoch"
+CHAIN_HEADER = "Hb-Chain"
+SCHEMA_HEADER = "Hb-Schema"  # schema number of the journal in a record or a snapshot
+PART_HEADER = "Hb-Part"
 # In the last record of a stream of the log: the number of the first message of the next stream.
-NEXT_HEADER: Final = "Hb-Next"
-PART_BYTES: Final = 512 << 10  # A server takes 1 MiB with all headers by default
-LOG_CHAIN: Final = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
-LOG_STREAM: Final = "log_stream"  # key in `meta`: see `Position.stream`
+NEXT_HEADER = "Hb-Next"
+PART_BYTES = 512 << 10  # A server takes 1 MiB with all headers by default
+LOG_CHAIN = "log_chain"  # key in `meta`: the hash of all records up to the last one in this journal
+LOG_STREAM = "log_stream"  # key in `meta`: see `Position.stream`
 # Key in `meta`: the stream (see `Position.stream`) before which no forgotten text is left on this machine.
-CLEAN: Final = "clean"
-NODE: Final = "node"  # key in `meta`: this machine's name when it joined; see `name_of`
+CLEAN = "clean"
+NODE = "node"  # key in `meta`: this machine's name when it joined; see `name_of`
 
 Statement: TypeAlias = tuple[str, Sequence[Sequence[Any]]]
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import nats.errors
 import orjson
@@ -22,20 +22,20 @@ from honeybadger_host.log import log
 
 ResultT = TypeVar("ResultT")
 
-EXPECTED_HEADER: Final = "Nats-Expected-Last-Sequence"
-EXPECTED_OF_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_HEADER = "Nats-Expected-Last-Sequence"
+EXPECTED_OF_SUBJECT_HEADER = "Nats-Expected-Last-Subject-Sequence"
 # Never use `Nats-Expected-Last-Msg-Id`: in 2.15.1 a wrong value stops a replicated stream for good.
-EXPECTED_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+EXPECTED_SUBJECT_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
 MIN_VERSION = (2, 12)
-FETCH_SECONDS: Final = 0.3
-PAUSE_SECONDS: Final = 0.1  # before something is tried or looked at again
-_NO_RESPONDERS: Final = "503"
-NET_SECONDS: Final = 1.0  # between two looks at everything, also at what no message and no event has told
-_OTHERS_SECONDS: Final = 1.0  # between two answers to one question
-_FETCHED_AT_ONCE: Final = 256
+FETCH_SECONDS = 0.3
+PAUSE_SECONDS = 0.1  # before something is tried or looked at again
+_NO_RESPONDERS = "503"
+NET_SECONDS = 1.0  # between two looks at everything, also at what no message and no event has told
+_OTHERS_SECONDS = 1.0  # between two answers to one question
+_FETCHED_AT_ONCE = 256
 # One server answers with the first code, three with the second: the number is taken by another's message, or by our own
 # whose answer was lost. Messages have no `Nats-Msg-Id`: what a server takes for a repetition may have other bytes.
-_WRONG_SEQUENCE: Final = (10071, 10164)
+_WRONG_SEQUENCE = (10071, 10164)
 
 
 class Unreachable(Exception):

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.cluster.log import Names, snapshots_of
 from honeybadger_host.cluster.records import PART_BYTES, PART_HEADER, SCHEMA_HEADER, Message, Position, read_kept
@@ -16,7 +15,7 @@ from honeybadger_host.cluster.servers import EXPECTED_HEADER, Servers
 from honeybadger_host.journal.opening import copy_journal
 from honeybadger_host.journal.schema import SCHEMA_VERSION, Marks
 
-DIGEST_HEADER: Final = "Hb-Digest"  # of the whole file; in its last message, as the schema is
+DIGEST_HEADER = "Hb-Digest"  # of the whole file; in its last message, as the schema is
 
 
 def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import PART_NAMES, PartName
 from honeybadger_agent.wording import count_of
@@ -30,15 +30,15 @@ from honeybadger_host.text.turn import Turn
 # The result of reading a file: its text, its problem, or None when there is no file.
 Loaded: TypeAlias = GroupText | FileProblem | None
 
-SPECIALISTS: Final = "## Available Specialist Agents"
-FACTS: Final = "## Remembered Facts"
-SUMMARY: Final = "## Conversation Summary"
-RECALLED: Final = "Recalled from long-term memory"
-WORKING: Final = "Working memory"
-SESSION: Final = "## This Session"
-CONVERSATION: Final = "## Recent Conversation"
+SPECIALISTS = "## Available Specialist Agents"
+FACTS = "## Remembered Facts"
+SUMMARY = "## Conversation Summary"
+RECALLED = "Recalled from long-term memory"
+WORKING = "Working memory"
+SESSION = "## This Session"
+CONVERSATION = "## Recent Conversation"
 # The share of the budget of each part when not everything fits.
-WEIGHTS: Final[Mapping[str, float]] = {
+WEIGHTS: Mapping[str, float] = {
     FACTS: 0.45,
     CONVERSATION: 0.3,
     RECALLED: 0.3,
@@ -46,11 +46,11 @@ WEIGHTS: Final[Mapping[str, float]] = {
     SESSION: 0.1,
     WORKING: 0.1,
 }
-_CHANGING: Final = (RECALLED, SESSION, WORKING, CONVERSATION)
+_CHANGING = (RECALLED, SESSION, WORKING, CONVERSATION)
 # A file of more than this many times the budget is cut at once, without joining its repeated notes first.
-_FOLDED_BY: Final = 2
-_MAX_SESSION_TOKENS: Final = 2000  # of a session document: the limit of a summary
-_WORKING_TOKENS: Final = 500  # reserved for working memory, about 15 entries; it gets more when others leave room
+_FOLDED_BY = 2
+_MAX_SESSION_TOKENS = 2000  # of a session document: the limit of a summary
+_WORKING_TOKENS = 500  # reserved for working memory, about 15 entries; it gets more when others leave room
 
 
 def in_order(parts: Mapping[PartName, Sequence[Part]], names: Collection[PartName] = PART_NAMES) -> list[Part]:

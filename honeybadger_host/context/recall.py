@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.context.recollections import Recollection, State, shortened
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from honeybadger_host.search.ranking import Hit
 
 
-_FEW: Final = 8  # entries; turns and notes for a message that shares one rare word with memory
-_NEWEST: Final = 5  # entries shown at the beginning of a session when nothing matches
-_LINE_TOKENS: Final = 40  # of a line about; a search finds as many hits as such lines fit the budget
-MAX_RANKED: Final = 1000  # hits of one ranking
+_FEW = 8  # entries; turns and notes for a message that shares one rare word with memory
+_NEWEST = 5  # entries shown at the beginning of a session when nothing matches
+_LINE_TOKENS = 40  # of a line about; a search finds as many hits as such lines fit the budget
+MAX_RANKED = 1000  # hits of one ranking
 # Tokens of a turn that is shown with its answer; costs 1 point of LoCoMo's evidence in 2,000 tokens.
-_SHORT_QUESTION_TOKENS: Final = 40
-_ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
-_SAID: Final[tuple[Kind, ...]] = ("turn", "note", "history")
-_ROLES: Final = frozenset(get_args(Role))  # the names of speakers who gave none
+_SHORT_QUESTION_TOKENS = 40
+_ENTRIES: tuple[Kind, ...] = ("entry",)
+_SAID: tuple[Kind, ...] = ("turn", "note", "history")
+_ROLES = frozenset(get_args(Role))  # the names of speakers who gave none
 
 
 @dataclass(frozen=True, slots=True)

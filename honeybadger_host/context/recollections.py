@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.search.lookups import Found, name_of
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from honeybadger_host.search.ranking import Hit
 
 State: TypeAlias = Literal["new", "in_view", "newest"]
-ENTRIES: Final = "Recalled from long-term memory (relevant to this message):\n"
-SAID: Final = "Recalled from long-term memory, said or noted before (relevant to this message):\n"
-IN_VIEW: Final = "Recalled earlier in this conversation:\n"
-NEWEST: Final = "Recalled from long-term memory (the newest, nothing matches this message):\n"
-_HEADINGS: Final = (ENTRIES, SAID, IN_VIEW, NEWEST)
-SHORTENED: Final = " [... shortened]"
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|\n")
-_IN_NAMES: Final = {ord(mark): " " for mark in "[]():"}
+ENTRIES = "Recalled from long-term memory (relevant to this message):\n"
+SAID = "Recalled from long-term memory, said or noted before (relevant to this message):\n"
+IN_VIEW = "Recalled earlier in this conversation:\n"
+NEWEST = "Recalled from long-term memory (the newest, nothing matches this message):\n"
+_HEADINGS = (ENTRIES, SAID, IN_VIEW, NEWEST)
+SHORTENED = " [... shortened]"
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
+_IN_NAMES = {ord(mark): " " for mark in "[]():"}
 
 
 @dataclass(frozen=True)

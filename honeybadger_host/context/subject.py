@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from honeybadger_host.search.documents import TWO_RARE_WORDS
 from honeybadger_host.search.language.analyzer import (
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Reach: TypeAlias = Literal["nothing", "few", "all"]
 # The share of a message's words that one hit must have for all that fits to be recalled: a pasted page shares two
 # rare words with anything. 0.2 would cost 0.5 points of the project's own sets.
-_MIN_COVERAGE: Final = 0.1
-GROUNDS: Final = frozenset(("date", "vector"))  # signals that find documents without a word of the question
+_MIN_COVERAGE = 0.1
+GROUNDS = frozenset(("date", "vector"))  # signals that find documents without a word of the question
 
-_COURTESIES: Final = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
+_COURTESIES = frozenset(chain.from_iterable(read_words(__package__, "courtesies.txt").values()))
 
 
 class _Message(NamedTuple):

@@ -10,15 +10,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from honeybadger_agent.wire import SectionState
 from honeybadger_host.context.recollections import Recollection
 from honeybadger_host.memory.markdown.budget import divide
 from honeybadger_host.text.neutralise import ascii_length, estimate_tokens, tokens_of
 
-_FOR_MESSAGE: Final = 16  # a 16th of the budget is reserved for the message, whatever its length
-NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
+_FOR_MESSAGE = 16  # a 16th of the budget is reserved for the message, whatever its length
+NO_ROOM = "the parts that are never cut leave no room in context.budget_tokens"
 
 
 class Part(NamedTuple):

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
@@ -51,8 +51,8 @@ from honeybadger_host.text.neutralise import escape_comments, neutralise, one_li
 from honeybadger_host.text.time_stamps import to_milliseconds
 
 # Member of a merged entry's metadata: id, author, category and times of each of its sources.
-MADE_OF: Final = "made_of"
-_UNSIGNABLE: Final = str.maketrans("(),", "   ")  # a signature cannot hold these characters
+MADE_OF = "made_of"
+_UNSIGNABLE = str.maketrans("(),", "   ")  # a signature cannot hold these characters
 
 
 @dataclass(slots=True)

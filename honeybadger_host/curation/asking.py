@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import anyio.to_thread
 import orjson
@@ -38,8 +38,8 @@ from honeybadger_host.threads import Threads
 # A silent model is given up after this time, since it blocks one of two places; `model.timeout_seconds` replaces it.
 SILENCE_SECONDS = 60.0
 # Accepts line ends in texts, which models write, and keeps `12.10`, the tenth sentence of turn 12, as a text.
-_DECODER: Final = json.JSONDecoder(strict=False, parse_float=str)
-_TEXT_OR_DECIMAL: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
+_DECODER = json.JSONDecoder(strict=False, parse_float=str)
+_TEXT_OR_DECIMAL = re.compile(r'"(?:[^"\\]|\\.)*"?|\d+\.\d+', re.DOTALL)
 
 
 class OverBudget(Exception):
@@ -51,7 +51,7 @@ class WrongAnswer(Exception):
 
 
 # Errors after which a pass has changed nothing and is repeated later.
-FAILED: Final = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
+FAILED = (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem)
 
 
 # ------------------------------------------------------------------------------------------------------------- budgets
@@ -300,10 +300,10 @@ def _as_text(found: re.Match[str]) -> str:
 
 # --------------------------------------------------------------------------------------------------------- the prompts
 
-DIRECTIVES_FOLDER: Final = "config/directives"
+DIRECTIVES_FOLDER = "config/directives"
 DirectiveName: TypeAlias = Literal["consolidation", "prose", "enrichment", "dream", "pref-dream", "memory-rules"]
-NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
-RULES: Final = "{memory-rules}"  # in a prompt: the rules for what is remembered go there
+NAMES: tuple[DirectiveName, ...] = get_args(DirectiveName)
+RULES = "{memory-rules}"  # in a prompt: the rules for what is remembered go there
 
 
 def read_directive(group_files: GroupFiles, name: DirectiveName) -> str:

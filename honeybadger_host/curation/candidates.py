@@ -10,17 +10,17 @@ import re
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.search.language.similarity import words_of
 
-MAX_PAIRS: Final = 500  # more than a question has room for
+MAX_PAIRS = 500  # more than a question has room for
 # Share of the weight of one text's words that the other has; rare words weigh more. 18 of 20 rewordings reach it.
-_CONTAINED: Final = 0.4
+_CONTAINED = 0.4
 # Newest texts kept for each word: 100,000 entries of one template, which share all their words, take 2.8 s
 # (`python -m bench curation`).
-_MAX_POSTINGS: Final = 32
-_DIGITS: Final = re.compile(r"\d+")
+_MAX_POSTINGS = 32
+_DIGITS = re.compile(r"\d+")
 
 
 class Pair(NamedTuple):

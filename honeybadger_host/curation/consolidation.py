@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Final
+from typing import Annotated
 
 import anyio.to_thread
 from pydantic import Field, StringConstraints
@@ -43,15 +43,15 @@ from honeybadger_host.search.notes import NotePlace
 from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
 
-ATTEMPTS: Final = 3  # wrong answers about a session, after which it is consolidated without a model
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+ATTEMPTS = 3  # wrong answers about a session, after which it is consolidated without a model
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 # Sections that a model may choose in addition to the group's own.
-SECTIONS: Final = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
-MAX_FACTS: Final = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
-_DATED: Final = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
-_BULLET: Final = re.compile(r"\A[-*+] +")
-_FACT_BEGINS: Final = re.compile(r"^(?=#|[-*+] +)|^[ \t]*$", re.MULTILINE)
-_QUOTES: Final = " \"'“”„«»‚‘’「」『』.。．"
+SECTIONS = ("Notes", "Preferences", "People", "Projects", "Decisions", "Dates")
+MAX_FACTS = 20  # turns that become notes in a pass at most: a model that names all turns must not fill MEMORY.md
+_DATED = re.compile(r"^\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
+_BULLET = re.compile(r"\A[-*+] +")
+_FACT_BEGINS = re.compile(r"^(?=#|[-*+] +)|^[ \t]*$", re.MULTILINE)
+_QUOTES = " \"'“”„«»‚‘’「」『』.。．"
 
 
 class Consolidations:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import anyio.to_thread
 import orjson
@@ -58,20 +58,20 @@ from honeybadger_host.text.labels import each_once, folded, is_below
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.work.times import Cron, next_run, read_cron, read_zone
 
-_FEEDBACK_OF: Final = timedelta(days=7)  # RB13
+_FEEDBACK_OF = timedelta(days=7)  # RB13
 # Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.
-_SENSITIVE: Final = re.compile(
+_SENSITIVE = re.compile(
     rf"\b(?:{'|'.join(files(__package__).joinpath('sensitive_words.txt').read_text('utf-8').split())})\b|[€$£¥]"
     "|密码|密碼|安全|权限|钱|付款|支付|银行|账户|发票|价格|购买|パスワード|秘密|権限|お金|支払|銀行|口座|請求|価格|購入",
     re.IGNORECASE,
 )
-PART_OF: Final = "part_of"  # member of an entry's metadata: id of the entry that it was taken from
-DOMAINS: Final = ("general", "code", "writing", "tools", "planning", "communication", "data")
+PART_OF = "part_of"  # member of an entry's metadata: id of the entry that it was taken from
+DOMAINS = ("general", "code", "writing", "tools", "planning", "communication", "data")
 # Share of common words from which entries are merged without a person; with 0.5 careless merges cost 1.6 points of
 # recall.
-_JOINED_FROM: Final = 0.8
-_MAX_ALIASES: Final = 5  # aliases of an entry that are taken from a model: with more, too many searches find it
-_WORD: Final = re.compile(r"\w+")
+_JOINED_FROM = 0.8
+_MAX_ALIASES = 5  # aliases of an entry that are taken from a model: with more, too many searches find it
+_WORD = re.compile(r"\w+")
 
 
 def schedule_of(dream: Dream) -> Cron | None:

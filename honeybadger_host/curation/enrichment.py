@@ -8,7 +8,7 @@ in the last second before it.
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated
 
 import anyio.to_thread
 from pydantic import Field
@@ -29,9 +29,9 @@ from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.text.turn import Turn
 
-_NAMED: Final = "enrichment-"
-MIN_CHARACTERS: Final = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
-MIN_SENTENCES: Final = 3
+_NAMED = "enrichment-"
+MIN_CHARACTERS = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
+MIN_SENTENCES = 3
 
 
 class _Answer(Edited):

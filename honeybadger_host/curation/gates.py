@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 from honeybadger_agent.wording import shortened
 from honeybadger_host.curation.proposal import (
@@ -25,10 +24,10 @@ from honeybadger_host.settings import CurationMode
 from honeybadger_host.text.labels import folded
 from honeybadger_host.text.turn import Turn
 
-SHARE_OF_A_PASS: Final = 0.10  # of a group's entries and notes that a pass retires at most
-ALWAYS_ALLOWED: Final = 3  # retirements that are always allowed: 10 % of a group of nine is none
-STRENGTH: Final = "strength"  # member of a preference's metadata
-THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}  # turns of one person (RB10)
+SHARE_OF_A_PASS = 0.10  # of a group's entries and notes that a pass retires at most
+ALWAYS_ALLOWED = 3  # retirements that are always allowed: 10 % of a group of nine is none
+STRENGTH = "strength"  # member of a preference's metadata
+THRESHOLDS: Mapping[str, int] = {"strong": 1, "mild": 2, "casual": 3}  # turns of one person (RB10)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _no_change(operation: Operation, known: Known) -> str | None:
     return "memory already has this text" if is_there else None
 
 
-GATES: Final[Mapping[GateName, Callable[[Operation, Known], str | None]]] = {
+GATES: Mapping[GateName, Callable[[Operation, Known], str | None]] = {
     "not_copied": _not_copied,
     "not_a_person": _not_a_person,
     "protected": _protected,

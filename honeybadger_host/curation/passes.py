@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio.to_thread
 import orjson
@@ -47,15 +47,15 @@ from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.turn import Turn
 
 # Kind of a pass -> log event of its end; all other kinds log `dream.finished`.
-_FINISHED: Final = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
-MAX_TOKENS: Final = 12_000  # tokens of turns or entries in one question: small models read 16,000
-MAX_TOKENS_MORE: Final = 4_000  # tokens of notes or people's turns in addition to those
-MAX_ENTRIES: Final = 1000  # entries of a pass, last changed first (RB14)
-_SESSIONS: Final = 100  # last changed sessions that are looked at; at the start of a host, those of all groups together
+_FINISHED = {"consolidation": "consolidation.finished", "enrichment": "enrichment.finished"}
+MAX_TOKENS = 12_000  # tokens of turns or entries in one question: small models read 16,000
+MAX_TOKENS_MORE = 4_000  # tokens of notes or people's turns in addition to those
+MAX_ENTRIES = 1000  # entries of a pass, last changed first (RB14)
+_SESSIONS = 100  # last changed sessions that are looked at; at the start of a host, those of all groups together
 # Reasons for protection.
-_A_PERSON: Final = "a person wrote it"
-_PINNED: Final = "it is pinned"
-BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+_A_PERSON = "a person wrote it"
+_PINNED = "it is pinned"
+BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

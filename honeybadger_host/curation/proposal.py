@@ -7,7 +7,7 @@ is applied or waits for a person (docs/decisions/040-curation-copies.md).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
 from pydantic import ConfigDict, Field, PlainSerializer, StringConstraints, model_validator
@@ -19,15 +19,15 @@ from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, 
 from honeybadger_host.memory.entries.entry import show_time
 from honeybadger_host.settings import CuratedKind
 
-RULES: Final = "rules"  # `by` of a proposal that no model made
-ONLY_A_PERSON: Final = "only a person retires"  # `waits` of each retirement
-MAX_TEXT: Final = 65_536  # characters of a result: twice those of the longest note or entry that an agent may save
+RULES = "rules"  # `by` of a proposal that no model made
+ONLY_A_PERSON = "only a person retires"  # `waits` of each retirement
+MAX_TEXT = 65_536  # characters of a result: twice those of the longest note or entry that an agent may save
 
 Op: TypeAlias = Literal["add", "merge", "retire", "refine", "write_history", "write_summary", "write"]
 # `refused`: a gate refused it. `struck`: a person does not want it. `stale`: a source has changed.
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
 # States whose operations are counted for people.
-COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
+COUNTED: tuple[OperationState, ...] = ("applied", "waiting", "refused", "stale")
 GateName: TypeAlias = Literal[
     "not_copied",
     "not_a_person",
@@ -140,9 +140,9 @@ class Operation(Part):
         return self
 
 
-RETIRED: Final = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
-TAKEN: Final = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
-_WITHOUT_RESULT: Final = ("retire", "refine")
+RETIRED = ("merge", "retire")  # their sources go to the archive and are no longer recalled (RB9)
+TAKEN = (*RETIRED, "refine")  # they change or archive their sources; `add` is only linked to them
+_WITHOUT_RESULT = ("retire", "refine")
 
 
 def _must_be(what: str) -> PydanticCustomError:

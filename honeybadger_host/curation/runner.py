@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import anyio.to_thread
 
@@ -23,9 +23,9 @@ from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
 from honeybadger_host.settings import CuratedKind
 
-AT_ONCE: Final = 2  # jobs that run at the same time: most self-hosted model servers answer no more calls at once
+AT_ONCE = 2  # jobs that run at the same time: most self-hosted model servers answer no more calls at once
 FIRST_PAUSE_SECONDS = 60.0  # after a failure; each further failure doubles it
-_MAX_PAUSE_SECONDS: Final = 3600.0  # a model that was down for a night is asked again within an hour
+_MAX_PAUSE_SECONDS = 3600.0  # a model that was down for a night is asked again within an hour
 LOOK_SECONDS = 1.0  # between two looks for new turns and entries
 
 

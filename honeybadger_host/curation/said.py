@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator
 
@@ -22,7 +22,7 @@ Turns: TypeAlias = Mapping[tuple[str, int], Turn]  # (session, number) -> turn
 
 # Code; a number, a letter, a title (`Dr.`) or an abbreviation (`e.g.`) with its full stop, which ends no sentence (one
 # that is too long is better than half of one); group 1: the end of a sentence.
-_ENDS: Final = re.compile(
+_ENDS = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`"
     r"|(?<![^\s(\"'“„«])(?:\d{1,3}|\w|[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}|\w+\.\w+)\.(?=\s)"
     r"|([.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”’）]*|\n)",
@@ -30,19 +30,19 @@ _ENDS: Final = re.compile(
 )
 
 # Words of the minutes, about 700 estimated tokens (docs/curation.md); two Chinese characters count as one.
-MAX_MINUTES_WORDS: Final = 500
-_SHARE_OF_A_TURN: Final = 4  # a turn takes at most a quarter of the minutes: a pasted log leaves room for others
-_WHOLE_TURN: Final = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
-_SHORT_TURN: Final = 40  # a turn with fewer characters, such as `Yes, do that.`, is copied with the question before it
-_MAX_QUOTE: Final = 2_000  # characters of one quote, so that a pasted log does not become a note
+MAX_MINUTES_WORDS = 500
+_SHARE_OF_A_TURN = 4  # a turn takes at most a quarter of the minutes: a pasted log leaves room for others
+_WHOLE_TURN = 400  # characters of a turn that is copied whole, so that `it` and `there` keep their meaning
+_SHORT_TURN = 40  # a turn with fewer characters, such as `Yes, do that.`, is copied with the question before it
+_MAX_QUOTE = 2_000  # characters of one quote, so that a pasted log does not become a note
 # Words that are added for the time and the speaker of a chosen sentence: without them forty short Japanese sentences
 # have 1.3 times the characters of people's newest turns, with them 1.06 times (`python -m bench.survival`).
-_HEAD_WORDS: Final = 4
-CUT: Final = " […]"
-_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_REF: Final = re.compile(r"(?:([^\s#]+)#)?(\d{1,15})(?:\.(\d{1,5})(?:\s*[-–]\s*(?:\2\.)?(\d{1,5}))?)?")
-_PREFIX: Final = re.compile(r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d\] [^\n]{1,160}?: |> [^\n]{1,160}?: )")
-_PLACE: Final = re.compile(r"\([^\s#()]+#\d+\)")
+_HEAD_WORDS = 4
+CUT = " […]"
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_REF = re.compile(r"(?:([^\s#]+)#)?(\d{1,15})(?:\.(\d{1,5})(?:\s*[-–]\s*(?:\2\.)?(\d{1,5}))?)?")
+_PREFIX = re.compile(r"^(?:\[\d{4}-\d\d-\d\d \d\d:\d\d\] [^\n]{1,160}?: |> [^\n]{1,160}?: )")
+_PLACE = re.compile(r"\([^\s#()]+#\d+\)")
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
@@ -43,20 +43,20 @@ from honeybadger_host.journal.reader import read_request
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, LAST_SEQ, Row
 from honeybadger_host.text.json_values import object_in
 
-BEFORE: Final = "before"  # whose a line is that stood there before the journal knew the file
-NOT_KEPT: Final = "not_kept"  # author of a line from a change whose text the journal does not have
+BEFORE = "before"  # whose a line is that stood there before the journal knew the file
+NOT_KEPT = "not_kept"  # author of a line from a change whose text the journal does not have
 Origin: TypeAlias = Row | str
-NOT_YET: Final = "not_recorded"  # origin of a line that somebody saved and that is not recorded yet
+NOT_YET = "not_recorded"  # origin of a line that somebody saved and that is not recorded yet
 
 
 # Origin without an author -> why nobody is named.
-UNKNOWN_WHY: Final = {
+UNKNOWN_WHY = {
     BEFORE: "stood there before the journal knew the file",
     NOT_KEPT: "came with a change of which the journal has no text",
     NOT_YET: "saved just now, or while no host runs",
 }
 # Kinds of changes behind which there is no such file.
-_GONE: Final = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
+_GONE = frozenset(("edit_removed", *(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))))
 
 
 class Blamed(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 from honeybadger_host.documents.merge import as_written, merge, merge_json, units_of
@@ -34,7 +34,7 @@ from honeybadger_host.log import log
 from honeybadger_host.text.json_values import object_in
 
 # A program that has a file open for writing for longer, as `tee -a` may for days, keeps no notes waiting.
-MAX_SAVE_SECONDS: Final = 30.0
+MAX_SAVE_SECONDS = 30.0
 
 
 def is_json(file: str) -> bool:
@@ -204,10 +204,10 @@ class Found(NamedTuple):
     begun_save: BegunSave | None = None
 
 
-MAX_BYTES: Final = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
-_MAX_TEXTS_BYTES: Final = 64 << 20
-_MAX_DOCUMENTS: Final = 1024  # in memory, besides those whose marks are not kept yet
-KEEP_SECONDS: Final = 30.0  # how files are that only the host changed is kept this often
+MAX_BYTES = 8 << 20  # size limit of a document; a larger file is appended to, and its text is not kept
+_MAX_TEXTS_BYTES = 64 << 20
+_MAX_DOCUMENTS = 1024  # in memory, besides those whose marks are not kept yet
+KEEP_SECONDS = 30.0  # how files are that only the host changed is kept this often
 
 
 class DocumentsInUse:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import lru_cache, reduce
 from itertools import pairwise
 from operator import or_
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,20 +19,20 @@ from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.text.json_values import BOM, object_in
 
 # The first line of a note that the host wrote.
-_HEADING: Final = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
-_SIGNED: Final = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"
+_HEADING = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
+_SIGNED = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"
 
-_HEADINGS: Final = re.compile(rb"^## ", re.MULTILINE)
+_HEADINGS = re.compile(rb"^## ", re.MULTILINE)
 # A note: its heading, its item, lines indented below it, and why it was archived.
-_NOTE: Final = re.compile(
+_NOTE = re.compile(
     _SIGNED + rb"[^\S\n]*"
     rb"(?:\n- [^\n]*(?:\n(?:[^\S\n]*\n)*  [^\n]*\S[^\n]*)*(?:\n> Archived [^\n]*)?)?(?:\n|\Z)"
 )
 # A note of one line with blank lines below it, as nearly all are: 5,000 of them take 8 ms, line by line 45.
-_SIMPLE: Final = re.compile(rb"(" + _SIGNED + rb"[^\S\n]*\n- [^\n]*\n)(\n*)")
+_SIMPLE = re.compile(rb"(" + _SIGNED + rb"[^\S\n]*\n- [^\n]*\n)(\n*)")
 
 # The beginning of a note as formatters of Markdown lay it out: a blank line below the heading, another bullet.
-_LAID_OUT: Final = re.compile(rb"^(" + _SIGNED + rb")[^\S\n]*\n(?!- \S)(?:[^\S\n]*\n)*[-*+][ \t]+", re.MULTILINE)
+_LAID_OUT = re.compile(rb"^(" + _SIGNED + rb")[^\S\n]*\n(?!- \S)(?:[^\S\n]*\n)*[-*+][ \t]+", re.MULTILINE)
 
 
 @lru_cache(maxsize=4)  # one save asks for the same three texts again and again: 10 ms each for 1 MiB
@@ -213,7 +213,7 @@ def _joined(units: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-_MISSING: Final = object()
+_MISSING = object()
 
 
 def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.documents.in_use import Document, DocumentsInUse, is_json, merged_as
 from honeybadger_host.documents.versions import versions_back
@@ -32,9 +32,9 @@ from honeybadger_host.journal.edits import is_append
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.log import log
 
-_NO_HARD_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # some file systems have none
 # A program that has a file open for writing and has not written for longer is not saving it.
-_RECENT_SECONDS: Final = 5.0
+_RECENT_SECONDS = 5.0
 
 
 class _Replaced(NamedTuple):

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final
 from weakref import ref
 
 from honeybadger_host.documents.in_use import (
@@ -61,9 +60,9 @@ QUIET_SECONDS = 0.5  # time without a change after which a changed file is read
 DELETED_SECONDS = 2.0
 # The same text saved again within this time is the same editor's; later it goes back to that text. So is a text with
 # what was deleted within this time: who deletes, saves and undoes it is more frequent than two people with a text each.
-_SAVED_AGAIN_SECONDS: Final = 60.0
+_SAVED_AGAIN_SECONDS = 60.0
 # Files that are saved one after the other, as by `git checkout`, are one event of at most this length.
-_MAX_GROUPING_SECONDS: Final = 5.0
+_MAX_GROUPING_SECONDS = 5.0
 
 
 class Saves:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.documents.merge import is_note, merge, units_of
 from honeybadger_host.journal.changes import WHOLE_KINDS, read_whole
@@ -26,7 +26,7 @@ from honeybadger_host.journal.edits import (
 from honeybadger_host.journal.line_hunks import alike, lines_of
 from honeybadger_host.journal.schema import IS_EDIT, Row
 
-MAX_CANDIDATES: Final = 64
+MAX_CANDIDATES = 64
 
 
 def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Row]:
@@ -351,7 +351,7 @@ def _common(one: bytes, other: bytes) -> int:
     return low
 
 
-_TOLD_DAYS: Final = 3  # over a weekend; `log` says it for good
+_TOLD_DAYS = 3  # over a weekend; `log` says it for good
 
 
 def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:

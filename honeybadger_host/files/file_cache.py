@@ -7,14 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from honeybadger_host.files.safe_files import Changing, Signature
 
-NEVER_SEEN: Final = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
-_GRAIN_NS: Final = 20_000_000  # two saves within a tick of the kernel's clock, 4-10 ms, may look the same
-MAX_KEPT_BYTES: Final = 32 << 20  # of files whose values are kept in memory
-MAX_ATTEMPTS: Final = 5  # reads of a file that is being written
+NEVER_SEEN = Signature(-1, -1, -1, -1)  # the signature of no file, so that the file is read again
+_GRAIN_NS = 20_000_000  # two saves within a tick of the kernel's clock, 4-10 ms, may look the same
+MAX_KEPT_BYTES = 32 << 20  # of files whose values are kept in memory
+MAX_ATTEMPTS = 5  # reads of a file that is being written
 Value = TypeVar("Value")
 
 

@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from honeybadger_host.files.home import groups_in
 
 T = TypeVar("T")
 
 # Some file systems keep the time stamps of folders to a second or two: a change within that may not show.
-_COARSEST_STAMP_SECONDS: Final = 3.0
+_COARSEST_STAMP_SECONDS = 3.0
 
 
 class Unchanged:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from shlex import quote
-from typing import Final
 
 import orjson
 
@@ -21,22 +20,22 @@ from honeybadger_host.files.safe_files import is_locked, make_folders, try_lock
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.time_stamps import time_stamp
 
-PERSONA: Final = "CLAUDE.md"
-MEMORY: Final = "MEMORY.md"
-SUMMARY: Final = "summary.md"
-HISTORY: Final = "HISTORY.md"
-ROOT_GLOBAL_FILE: Final = "AGENT.md"
-GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
-ARCHIVE: Final = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
-MESSAGES_FOLDER: Final = "data/messages"
-GROUP_FILES: Final = (PERSONA, MEMORY, SUMMARY)
-AGENTS_FOLDER: Final = "config/agents"
-LOCK_FILE: Final = "data/host.lock"
-JOURNAL_FILE: Final = "data/journal.db"
-STATUS_FILE: Final = "data/status.json"
-CLOCK_GRACE_SECONDS: Final = 60.0  # A clock may be behind the journal's last stamp by less: it was slewed
-_MAX_PATH_BYTES: Final = 470  # of a home: SQLite opens files of up to 504 bytes, such as `data/journal.db.before-11`
-_LOCK_ATTEMPTS: Final = 20  # `status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each
+PERSONA = "CLAUDE.md"
+MEMORY = "MEMORY.md"
+SUMMARY = "summary.md"
+HISTORY = "HISTORY.md"
+ROOT_GLOBAL_FILE = "AGENT.md"
+GLOBAL_GROUP_FILE = "groups/global/CLAUDE.md"
+ARCHIVE = "archive/MEMORY.md"  # file for notes that leave MEMORY.md
+MESSAGES_FOLDER = "data/messages"
+GROUP_FILES = (PERSONA, MEMORY, SUMMARY)
+AGENTS_FOLDER = "config/agents"
+LOCK_FILE = "data/host.lock"
+JOURNAL_FILE = "data/journal.db"
+STATUS_FILE = "data/status.json"
+CLOCK_GRACE_SECONDS = 60.0  # A clock may be behind the journal's last stamp by less: it was slewed
+_MAX_PATH_BYTES = 470  # of a home: SQLite opens files of up to 504 bytes, such as `data/journal.db.before-11`
+_LOCK_ATTEMPTS = 20  # `status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each
 
 
 def make_home(home: Path, group: str = "main", groups: Path | None = None) -> list[Path]:
@@ -216,14 +215,14 @@ def is_served(home: Path) -> bool:
     return (home / LOCK_FILE).exists() and is_locked(home / LOCK_FILE)
 
 
-_FOLDERS: Final = {
+_FOLDERS = {
     "group": "groups/{}",
     "sessions": "data/sessions/{}",
     "context": "data/context/{}",
     "working": "data/working/{}",
     "consolidated": "data/consolidated/{}",
 }
-_FILES: Final = {
+_FILES = {
     "tasks.jsonl": "data/tasks/{}.jsonl",
     "feedback.jsonl": "data/feedback/{}.jsonl",
     "messages.jsonl": f"{MESSAGES_FOLDER}/{{}}.jsonl",

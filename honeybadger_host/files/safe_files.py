@@ -18,20 +18,20 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 
-MAX_JSON_BYTES: Final = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes by itself
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+MAX_JSON_BYTES = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes by itself
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
-_TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
-FILE_MODE: Final = 0o600
-_KINDS: Final = {"l": "a link", "d": "a folder", "p": "a FIFO", "s": "a socket", "b": "a device", "c": "a device"}
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
+FILE_MODE = 0o600
+_KINDS = {"l": "a link", "d": "a folder", "p": "a FIFO", "s": "a socket", "b": "a device", "c": "a device"}
 
 
 class Signature(NamedTuple):

@@ -4,11 +4,10 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import StorageFailed, WorldFailed
 
-_NOT_OURS: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
+_NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
 
 
 class Unsynced:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import MAX_NUMBER, PART_NAMES, GetContext, PreviewContext, Refusal
@@ -31,7 +31,7 @@ from honeybadger_host.memory.moments import Moment, moment_of
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
-_MAX_ATTEMPTS: Final = 3  # how often a context is made at most, if its group is written to meanwhile
+_MAX_ATTEMPTS = 3  # how often a context is made at most, if its group is written to meanwhile
 
 
 def get_context(

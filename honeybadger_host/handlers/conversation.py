@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import (
@@ -31,10 +31,10 @@ from honeybadger_host.text.phrases import FORGOTTEN
 from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 from honeybadger_host.text.turn import Turn
 
-_DEFAULT_TURNS: Final = 100  # turns of a reply to a request that gives no limit
-_UNDATED: Final = datetime.min.replace(tzinfo=UTC)
+_DEFAULT_TURNS = 100  # turns of a reply to a request that gives no limit
+_UNDATED = datetime.min.replace(tzinfo=UTC)
 
-OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
+OFF = "no conversation is kept on this host (conversation.enabled): do without it"
 
 
 def turn_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member: str) -> Turn:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -24,10 +24,10 @@ from honeybadger_host.handlers.turns.chat_turn import AgentRuntime, ChatTurn, ch
 from honeybadger_host.handlers.turns.output import Shown
 from honeybadger_host.journal.schema import TOOL_REQUEST
 
-MAX_DEPTH: Final = 3  # maximum depth of delegation
+MAX_DEPTH = 3  # maximum depth of delegation
 # Delegated turns that run at the same time at each depth; a turn waits only for turns of the next depth.
-AT_ONCE: Final = 8
-_LAST_SHARE: Final = 0.2  # share of its seconds that a turn reserves for its own answer
+AT_ONCE = 8
+_LAST_SHARE = 0.2  # share of its seconds that a turn reserves for its own answer
 
 
 Slots: TypeAlias = Sequence[anyio.CapacityLimiter]  # of delegated turns, by depth

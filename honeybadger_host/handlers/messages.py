@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -19,7 +19,7 @@ from honeybadger_host.journal.changes import Added
 from honeybadger_host.work.messages import Message, dump_message, members_of, read_messages
 
 # Readers that are woken at a time, so that a message with many readers leaves threads to others.
-READ_AT_ONCE: Final = 2
+READ_AT_ONCE = 2
 
 
 def send_message(deps: Dependencies, asked: Asked[SendMessage], now: datetime) -> Outcome:

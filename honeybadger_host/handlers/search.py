@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.context.recall import MAX_RANKED
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.ranking import Hit
 
-_MAX_OTHERS: Final = 5  # equal notes named with a hit: a model reads them all
-MAX_TEXT_LENGTH: Final = 2000  # characters of a hit's text
-_KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
+_MAX_OTHERS = 5  # equal notes named with a hit: a model reads them all
+MAX_TEXT_LENGTH = 2000  # characters of a hit's text
+_KINDS: Mapping[SearchScope, tuple[Kind, ...]] = {
     "all": KINDS,
     "entries": ("entry",),
     "turns": ("turn",),
     "notes": ("note", "history", "session"),
 }
-DEFAULT_LIMIT: Final = 8  # hits of a reply to a request that gives no limit
+DEFAULT_LIMIT = 8  # hits of a reply to a request that gives no limit
 
 
 def search_memory(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -38,9 +38,9 @@ from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
-MAX_FACTS: Final = 1000
-MAX_TASKS: Final = 200
-_KEPT: Final = (  # by `delete_session`
+MAX_FACTS = 1000
+MAX_TASKS = 200
+_KEPT = (  # by `delete_session`
     "notes, entries and proposals of the group: they are not the session's",
     "what HISTORY.md and summary.md tell of it, if it was consolidated: edit them",
     "working memory of the session: its entries expire by themselves",

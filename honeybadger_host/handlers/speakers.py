@@ -4,7 +4,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, get_args
+from typing import get_args
 
 from honeybadger_agent.mailbox import OPERATOR, SYSTEM_SENDERS
 from honeybadger_agent.wire import Refusal, Role
@@ -14,7 +14,7 @@ from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.redaction import Texts
 from honeybadger_host.text.neutralise import is_blank, one_line
 
-_LOOK_ALIKES: Final = {
+_LOOK_ALIKES = {
     # Letter -> case-folded characters that look like it. Source: Unicode Technical Standard 39, confusables.
     "a": "аɑαᴀ",
     "b": "ьвʙƅ",
@@ -42,8 +42,8 @@ _LOOK_ALIKES: Final = {
     "y": "уүγʏ",
     "z": "ᴢƶ",
 }
-_TO_LETTERS: Final = str.maketrans({look: letter for letter, looks in _LOOK_ALIKES.items() for look in looks})
-_ROLES: Final = get_args(Role)
+_TO_LETTERS = str.maketrans({look: letter for letter, looks in _LOOK_ALIKES.items() for look in looks})
+_ROLES = get_args(Role)
 
 
 def looks_of(name: str) -> str:

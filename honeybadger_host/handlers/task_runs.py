@@ -5,7 +5,6 @@ twice.
 """
 
 from datetime import datetime
-from typing import Final
 
 import anyio.to_thread
 
@@ -16,8 +15,8 @@ from honeybadger_host.work.messages import Message, dump_message
 from honeybadger_host.work.runs import Run, TaskChanged
 from honeybadger_host.work.task_files import TaskFile, TaskStates, task_file
 
-MOST_TURNS: Final = 10  # newest turns of its session that a run gets at most, within the usual budget (HB7)
-_NOTHING: Final = ("", "NOTHING")
+MOST_TURNS = 10  # newest turns of its session that a run gets at most, within the usual budget (HB7)
+_NOTHING = ("", "NOTHING")
 
 
 def run_of(run: Run, runtime: AgentRuntime, states: TaskStates) -> TurnHandler:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -46,8 +46,8 @@ from honeybadger_host.work.task_files import (
 from honeybadger_host.work.times import Once, Schedule, next_run, runs
 
 MOST_TASKS = 100  # tasks of a group; with as many, no other is scheduled
-_SHOWN_RUNS: Final = 5  # coming runs in the answer about a task
-_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
+_SHOWN_RUNS = 5  # coming runs in the answer about a task
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)

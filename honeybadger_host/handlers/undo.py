@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
@@ -66,7 +66,7 @@ from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN
 
 # Files that the host appends to.
-APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
+APPENDED: Mapping[str, AddedKind] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
 
 
 @dataclass(frozen=True, slots=True)

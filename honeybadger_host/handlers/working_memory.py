@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import (
     MAX_DATA_BYTES,
@@ -27,9 +27,9 @@ from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
 
-DEFAULT_TTL_MINUTES: Final = 5.0
+DEFAULT_TTL_MINUTES = 5.0
 MAX_ENTRIES = 50  # entries of a session; expired ones do not count
-OFF: Final = "working memory is off on this host (working.enabled): do without it"
+OFF = "working memory is off on this host (working.enabled): do without it"
 
 
 def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], now: datetime) -> Outcome:

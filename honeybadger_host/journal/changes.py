@@ -36,9 +36,9 @@ from honeybadger_host.text.turn import Turn
 TASK_RECORD: Final = "task_record"  # the kind of rows that record a task's runs
 # Turns of a session are withdrawn or restored: the log keeps them, and a line at its end says so.
 MarkedKind: TypeAlias = Literal["turns_withdrawn", "turns_restored"]
-MARKED: Final = get_args(MarkedKind)
+MARKED = get_args(MarkedKind)
 AddedKind: TypeAlias = Literal["note", "history", "note_archived", "feedback", "message", "task_record"]
-_ADDED_TO: Final[Mapping[AddedKind, str]] = {
+_ADDED_TO: Mapping[AddedKind, str] = {
     "note": f"groups/%s/{MEMORY}",
     "history": f"groups/%s/{HISTORY}",
     "note_archived": f"groups/%s/{ARCHIVE}",
@@ -89,7 +89,7 @@ class TurnAdded:
 WholeKind: TypeAlias = Literal[
     "entry", "working", "session", "summary", "watermark", "proposal", "archived", "task", "text"
 ]
-REMOVED: Final = "_removed"
+REMOVED = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
 EDIT_UNDONE: Final = "edit_undone"
@@ -191,9 +191,9 @@ class UnitOfWork:
             store.end_batch(written)
 
 
-ABSENT: Final = -1  # the fingerprint of no file
+ABSENT = -1  # the fingerprint of no file
 # Kinds of rows that replace a whole file; `Row.offset` is the fingerprint of its earlier content.
-WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
+WHOLE_KINDS = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
 
 
 class WholeFiles:

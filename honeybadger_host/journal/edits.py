@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,16 +31,16 @@ from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, IS_UNREAD, Row,
 
 # In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look at
 # a home is finished.
-LOOKED_AT: Final = "looked_at"
+LOOKED_AT = "looked_at"
 # In `meta`: the files of all kinds of documents that were there are known since; else the value is another one.
-ADOPTED: Final = "adopted"
-ADOPTED_KINDS: Final = 5
+ADOPTED = "adopted"
+ADOPTED_KINDS = 5
 # Kinds of changes of the host within a file; `Row.offset` is the fingerprint of what was there.
-REVISED_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED))
-LINE_KINDS: Final = REVISED_KINDS | {*EDIT_KINDS}  # kinds of rows that name replaced lines
-KEPT_SAVED_MS: Final = 3_600_000  # age of the oldest text that a save may have been made from, in milliseconds
-FILES_AT_ONCE: Final = 256
-FORGOTTEN_DIGEST: Final = b""  # replaces the digest of a file that held text forgotten since
+REVISED_KINDS = frozenset((EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED))
+LINE_KINDS = REVISED_KINDS | {*EDIT_KINDS}  # kinds of rows that name replaced lines
+KEPT_SAVED_MS = 3_600_000  # age of the oldest text that a save may have been made from, in milliseconds
+FILES_AT_ONCE = 256
+FORGOTTEN_DIGEST = b""  # replaces the digest of a file that held text forgotten since
 
 
 class Edit(NamedTuple):

@@ -9,7 +9,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -31,7 +31,7 @@ from honeybadger_host.journal.edits import (
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.journal.schema import FORGOTTEN_BASE, Row
 
-_FORGOTTEN: Final = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
+_FORGOTTEN = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints of what is not known any more
 
 
 def fold_edits(connection: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -43,10 +43,10 @@ from honeybadger_host.journal.schema import (
 )
 from honeybadger_host.text.phrases import FORGOTTEN, Phrases, folded
 
-_SALT: Final = "salt"  # in `meta`: what makes a digest of this home worthless to guess from elsewhere
-_WORD: Final = re.compile(r"\w+")
-_ALL: Final = 0  # for the number of words: the text is nothing else
-_MIN_WORDS: Final = 4
+_SALT = "salt"  # in `meta`: what makes a digest of this home worthless to guess from elsewhere
+_WORD = re.compile(r"\w+")
+_ALL = 0  # for the number of words: the text is nothing else
+_MIN_WORDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ def read_tombstones(journal: Path, group: str) -> Tombstones:
     return Tombstones(bytes(salt), {words: frozenset(some) for words, some in digests.items()})
 
 
-DOCUMENT_APPENDS: Final = ("note", "history", "note_archived")  # kinds of rows that are appended to documents
-_PLAN: Final = "forgetting"  # key in `meta`: the plan of a `forget` until it is finished
-QUOTED: Final = {"forgotten": True}  # result of a reply that quoted forgotten text
+DOCUMENT_APPENDS = ("note", "history", "note_archived")  # kinds of rows that are appended to documents
+_PLAN = "forgetting"  # key in `meta`: the plan of a `forget` until it is finished
+QUOTED = {"forgotten": True}  # result of a reply that quoted forgotten text
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -51,8 +51,8 @@ from honeybadger_host.log import log
 ResultT = TypeVar("ResultT")
 
 # Request ids of imported entries begin with it. Their receipts are never pruned.
-IMPORTED_REQUEST: Final = "imported-"
-LONG_WAL: Final = 4096  # pages, 16 MiB
+IMPORTED_REQUEST = "imported-"
+LONG_WAL = 4096  # pages, 16 MiB
 
 
 @dataclass(slots=True)

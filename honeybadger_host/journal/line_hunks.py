@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 # Pairs of equal lines in two texts that are compared within seconds; 50,000 lines that differ take 0.2 s. Texts with
 # more pairs repeat few lines over and over, and differ as a whole.
-_MAX_EQUAL_PAIRS: Final = 1_000_000
-_MAX_ALIKE_BYTES: Final = 4096  # size limit of texts that are compared character by character: 5 ms
-_MIN_RUN_BYTES: Final = 3  # fewer characters in a row are alike by chance
+_MAX_EQUAL_PAIRS = 1_000_000
+_MAX_ALIKE_BYTES = 4096  # size limit of texts that are compared character by character: 5 ms
+_MIN_RUN_BYTES = 3  # fewer characters in a row are alike by chance
 
 
 class Hunk(NamedTuple):

@@ -5,7 +5,7 @@ import sqlite3
 import uuid
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import JournalError, WorldFailed
@@ -30,7 +30,7 @@ from honeybadger_host.journal.schema import (
 )
 from honeybadger_host.log import log
 
-BEFORE: Final = ".before-"  # In the name of a kept earlier journal: the schema follows that took its place
+BEFORE = ".before-"  # In the name of a kept earlier journal: the schema follows that took its place
 
 
 def use_wal(connection: sqlite3.Connection) -> None:
@@ -125,7 +125,7 @@ def gone(path: Path, state: str, identity: str) -> JournalError:
 
 
 # Advice about rows that changed by themselves.
-DAMAGED_NOW_WHAT: Final = (
+DAMAGED_NOW_WHAT = (
     "a disk or memory fails: replace it; restore the last backup from before, or let another machine of the cluster "
     "own the home; until then the rest is served"
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -23,7 +23,7 @@ from honeybadger_host.journal.changes import (
 from honeybadger_host.journal.edits import LINE_KINDS
 from honeybadger_host.journal.schema import EDIT_KINDS, IS_EDIT, MAX_ID_LENGTH, TOOL_REQUEST, Row, read_rows, reading
 
-CHANGE_KINDS: Final = (
+CHANGE_KINDS = (
     WHOLE_KINDS
     | LINE_KINDS
     | {
@@ -217,13 +217,13 @@ def read_requests_of(path: Path, file: str) -> list[Row]:
     return [row for change in changes for row in read_request(path, change)]
 
 
-NOTE: Final = "note"
-NOTE_ARCHIVED: Final = "note_archived"
-ENTRY: Final = "entry"
-ARCHIVED: Final = "archived"
-NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
-OF_EDITS: Final = (*EDIT_KINDS, EDIT_UNDONE, NOTE_EDITED, "text", f"text{REMOVED}")
-_OF_ENTRIES: Final = tuple(f"{kind}{end}" for kind in (ENTRY, ARCHIVED) for end in ("", REMOVED))
+NOTE = "note"
+NOTE_ARCHIVED = "note_archived"
+ENTRY = "entry"
+ARCHIVED = "archived"
+NOTES = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
+OF_EDITS = (*EDIT_KINDS, EDIT_UNDONE, NOTE_EDITED, "text", f"text{REMOVED}")
+_OF_ENTRIES = tuple(f"{kind}{end}" for kind in (ENTRY, ARCHIVED) for end in ("", REMOVED))
 
 
 def why_never_undone(row: Row) -> str | None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -19,12 +19,12 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, ma
 from honeybadger_host.files.safe_files import connect_to_read
 from honeybadger_host.journal.changes import TASK_RECORD
 
-ROWS_AT_ONCE: Final = 1000  # changes that are read, or checked in 20 ms, together
-COLUMNS: Final = {
+ROWS_AT_ONCE = 1000  # changes that are read, or checked in 20 ms, together
+COLUMNS = {
     "changes": ("seq", "at", "grp", "sender", "request", "kind", "file", "offset", "data"),
     "receipts": ("seq", "at", "grp", "sender", "request", "digest", "reply"),
 }
-NUMBERS: Final = {"changes": 0, "receipts": 2}
+NUMBERS = {"changes": 0, "receipts": 2}
 
 
 def row_digest(*values: object) -> bytes:
@@ -53,7 +53,7 @@ INSERT INTO digests SELECT 4 * seq + {number}, row_digest({", ".join(columns)}) 
 """  # noqa: S608  constants
 
 
-DIGESTS: Final = """
+DIGESTS = """
 CREATE TABLE digests (            -- of changes and receipts
     id INTEGER PRIMARY KEY,       -- 4 * seq; + 2 of a receipt
     digest BLOB NOT NULL          -- row_digest of the row's columns
@@ -61,30 +61,30 @@ CREATE TABLE digests (            -- of changes and receipts
 """ + "".join(_triggers(table, columns) for table, columns in COLUMNS.items())
 
 
-APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 11
-LAST_SEQ: Final = (1 << 63) - 1  # the greatest number SQLite knows
+APPLICATION_ID = 0x486F6E42  # "HonB"
+SCHEMA_VERSION = 11
+LAST_SEQ = (1 << 63) - 1  # the greatest number SQLite knows
 # In `meta`: the last message of the shared log that this journal has; missing where it is of one machine.
-LOG_SEQ: Final = "log_seq"
+LOG_SEQ = "log_seq"
 # In `meta`: another machine has owned the home since the files of this one were kept up.
-FILES_BEHIND: Final = "files_behind"
+FILES_BEHIND = "files_behind"
 # In `meta`: rows that were found damaged, as JSON; missing where none were looked for.
-DAMAGED: Final = "damaged"
-EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")  # kinds of changes that people made to files
-IS_EDIT: Final = "kind IN ('edit', 'edit_new', 'edit_removed')"
+DAMAGED = "damaged"
+EDIT_KINDS = ("edit", "edit_new", "edit_removed")  # kinds of changes that people made to files
+IS_EDIT = "kind IN ('edit', 'edit_new', 'edit_removed')"
 # The host's changes that may be missing in their files, behind the mark of each; values: `Marks.projected_seq`, and
 # `Marks.settled_seq`. In this order one scan suffices, whatever the number of files.
-UNPROJECTED: Final = (
+UNPROJECTED = (
     "FROM changes LEFT JOIN unsettled USING (file) "
     f"WHERE seq > ? AND seq >= coalesce(first_seq, ? + 1) AND NOT {IS_EDIT}"
 )
 # The edits that took notes which their author may not have read.
-IS_UNREAD: Final = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
-FORGOTTEN_BASE: Final = -2  # replaces the fingerprint of a content of which something was forgotten since
-MAX_ID_LENGTH: Final = 60  # characters of a turn's id in its name
+IS_UNREAD = f"{IS_EDIT} AND instr(data, CAST('\"unread\":0,' AS BLOB)) = 0"
+FORGOTTEN_BASE = -2  # replaces the fingerprint of a content of which something was forgotten since
+MAX_ID_LENGTH = 60  # characters of a turn's id in its name
 # The id of a request by a turn's tool: the turn's name, which begins with its id; the answer; the call in it.
-TOOL_REQUEST: Final = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
-_SAVED: Final = """
+TOOL_REQUEST = re.compile(r"(?P<turn>(?P<id>.+)\.[0-9a-f]{12})\.\d+\.\d+", re.DOTALL)
+_SAVED = """
 CREATE TABLE saved (              -- texts as people saved them in the last hour, where they were merged
     file TEXT NOT NULL, digest BLOB NOT NULL,
     at INTEGER NOT NULL,          -- milliseconds since the epoch
@@ -92,7 +92,7 @@ CREATE TABLE saved (              -- texts as people saved them in the last hour
     PRIMARY KEY (file, digest)
 ) WITHOUT ROWID;
 """
-_TEXTS: Final = """
+_TEXTS = """
 CREATE TABLE texts (              -- where the past of a file begins with a text that no change tells of
     file TEXT NOT NULL,
     seq INTEGER NOT NULL,         -- of the first change that came after that text, or a smaller one
@@ -100,12 +100,12 @@ CREATE TABLE texts (              -- where the past of a file begins with a text
     PRIMARY KEY (file, seq)
 ) WITHOUT ROWID;
 """
-_FOUND_BY: Final = f"""
+_FOUND_BY = f"""
 CREATE INDEX edits_of_file ON changes (file, seq) WHERE {IS_EDIT};
 CREATE INDEX edits_unread ON changes (at) WHERE {IS_UNREAD};
 CREATE INDEX IF NOT EXISTS working ON changes (seq) WHERE kind = 'working';
 """
-SCHEMA: Final = f"""
+SCHEMA = f"""
 CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed; salt, forgetting; of several
                                   -- machines log_seq, log_chain, files_behind
     key TEXT PRIMARY KEY, value
@@ -171,7 +171,7 @@ CREATE TABLE tombstones (         -- what is not to be learnt again, see journal
 ) WITHOUT ROWID;
 {_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"""
 # Schema of a home that this version brings forward -> what it lacks; `folding.fold_edits` does the rest.
-FORWARD: Final = {7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"}
+FORWARD = {7: f"DROP INDEX IF EXISTS edits_of_file;\n{_SAVED}{_TEXTS}{_FOUND_BY}{DIGESTS}"}
 
 
 class Row(NamedTuple):
@@ -281,7 +281,7 @@ def write_marks(connection: sqlite3.Connection, marks: Marks) -> None:
     connection.executemany("INSERT INTO unsettled VALUES (?, ?)", marks.unsettled.items())
 
 
-SYNCHRONOUS: Final = "FULL"
+SYNCHRONOUS = "FULL"
 MAX_READER_SECONDS = 10.0  # how long erasing waits for other readers of the journal
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from honeybadger_host.journal.edits import LINE_KINDS, Looked, Seen, write_looked
 from honeybadger_host.journal.folding import begin_pasts
@@ -31,7 +31,7 @@ from honeybadger_host.journal.schema import (
 )
 
 # In `meta`: the group whose files are still to be put in their place, after all else of it was taken in.
-LOADED: Final = "loaded"
+LOADED = "loaded"
 
 T = TypeVar("T")
 

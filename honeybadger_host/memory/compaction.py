@@ -4,16 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from honeybadger_host.memory.markdown.budget import shorten
 from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
-HEADER: Final = "Previous conversation summary:"
-PREVIEW_CHARACTERS: Final = 100  # characters of a message, and of its role, in the summary
-_LEFT_OUT: Final = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
-_SHORTENED: Final = "\n[... shortened]"
+HEADER = "Previous conversation summary:"
+PREVIEW_CHARACTERS = 100  # characters of a message, and of its role, in the summary
+_LEFT_OUT = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
+_SHORTENED = "\n[... shortened]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
@@ -14,8 +14,8 @@ from honeybadger_host.log import log
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.time_stamps import time_in, time_stamp
 
-_SHALLOW: Final = 250  # fewer brackets cannot be nested too deep
-_MAX_PROBLEMS: Final = 5  # problems that an error message names; it counts the others
+_SHALLOW = 250  # fewer brackets cannot be nested too deep
+_MAX_PROBLEMS = 5  # problems that an error message names; it counts the others
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import orjson
 from pydantic import Field
@@ -14,7 +14,7 @@ from honeybadger_host.memory.turn_log import lines_back
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
 
-FEEDBACK_SESSION: Final = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`
+FEEDBACK_SESSION = "data:feedback"  # the session of feedback that is shown as turns, see `as_turn`
 
 
 class Feedback(Edited):

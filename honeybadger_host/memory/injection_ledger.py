@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -27,9 +27,9 @@ from honeybadger_host.files.safe_files import connect_to_read, make_file, make_f
 from honeybadger_host.journal.edits import digest_of
 from honeybadger_host.log import log
 
-LEDGER_FILE: Final = "data/recalled.db"
+LEDGER_FILE = "data/recalled.db"
 MAX_BYTES = 256 << 20  # size limit of the database; above it the oldest eighth of its rows is removed
-_SCHEMA: Final = """
+_SCHEMA = """
 CREATE TABLE shown (         -- `doc`: number in the search index, of turns and notes
     number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, id TEXT NOT NULL, turn INTEGER NOT NULL,
     doc INTEGER, UNIQUE (grp, session, id)
@@ -43,10 +43,10 @@ CREATE TABLE contexts (      -- `at`: milliseconds since the epoch
 CREATE TABLE stable (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 CREATE TABLE rest (hash TEXT PRIMARY KEY, packed BLOB NOT NULL);
 """
-_TOO_MANY: Final = "DELETE FROM {0} WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM {0})"
-_KEEP: Final = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
+_TOO_MANY = "DELETE FROM {0} WHERE number <= (SELECT min(number) + (max(number) - min(number)) / 8 FROM {0})"
+_KEEP = "INSERT OR REPLACE INTO shown (grp, session, id, turn, doc) VALUES (?, ?, ?, ?, ?)"
 # Errors that do not mean that the file is damaged.
-_WORLD: Final = (
+_WORLD = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_READONLY,

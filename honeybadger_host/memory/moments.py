@@ -4,7 +4,7 @@ import re
 import sqlite3
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.errors import NotFound, WorldFailed
 from honeybadger_host.files.home import CLOCK_GRACE_SECONDS
@@ -14,7 +14,7 @@ from honeybadger_host.journal.transfer import last_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger, ServedContext
 from honeybadger_host.text.time_stamps import read_moment
 
-_HASH: Final = re.compile(r"[0-9a-f]{12,32}")
+_HASH = re.compile(r"[0-9a-f]{12,32}")
 
 
 class Moment(NamedTuple):

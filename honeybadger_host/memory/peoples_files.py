@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, NAME
 from honeybadger_host.documents.history import revise
@@ -36,7 +35,7 @@ from honeybadger_host.memory.working_memory import ROOT as WORKING
 from honeybadger_host.text.json_values import object_in
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
 
-TEXTS: Final = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
+TEXTS = (*GROUP_FILES, "HISTORY.md", "AGENT.md", ARCHIVE)  # the text files of a group
 
 
 def check_groups(home: Path) -> None:
@@ -95,7 +94,7 @@ def name_of(uid: int) -> str:
     return f"uid-{uid}"
 
 
-_CONSOLIDATED: Final = "data/consolidated"
+_CONSOLIDATED = "data/consolidated"
 
 
 class ChangedFiles:
@@ -209,11 +208,11 @@ class ChangedFiles:
                 self._in_use.touch(file)
 
 
-_ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
-REPLACED: Final = "data/replaced"  # folder for texts that only one of several machines had
-_SET_ASIDE: Final = ", saved over change "
+_ADDED_TO = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
+REPLACED = "data/replaced"  # folder for texts that only one of several machines had
+_SET_ASIDE = ", saved over change "
 # Kind of a file -> its folder, and the member with its text; a file whose text is empty is removed.
-_SAYS: Final[dict[WholeKind, tuple[str, str]]] = {
+_SAYS: dict[WholeKind, tuple[str, str]] = {
     "entry": ("groups/{}/memory/", "content"),
     "archived": ("groups/{}/archive/memory/", "content"),
     "task": ("groups/{}/tasks/", "description"),

@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import orjson
 from pydantic import BeforeValidator, Field
@@ -24,10 +24,10 @@ from honeybadger_host.text.turn import Turn
 
 Json: TypeAlias = Mapping[str, object]  # an object that somebody else shapes; it is kept and shown, never looked into
 
-MARK: Final = "honeybadger"
+MARK = "honeybadger"
 # Members that follow from the log of the session; nobody sets them.
-DERIVED: Final = ("recent_history", "tool_stats", "token_usage", MARK)
-READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+DERIVED = ("recent_history", "tool_stats", "token_usage", MARK)
+READABLE = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def _sum(count: int, more: int) -> int:
@@ -60,7 +60,7 @@ class HistoryEntry(Edited):
 
 
 # States in which nothing more happens to a task, in any case of letters.
-FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
+FINISHED = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
 
 
 class Task(Edited):
@@ -274,7 +274,7 @@ def with_derived_of(data: bytes, newest: bytes) -> bytes:
     return newest if value == now else orjson.dumps(value, option=READABLE)
 
 
-SESSIONS: Final = "data/context"
+SESSIONS = "data/context"
 
 
 def session_file(group: str, session: str) -> str:

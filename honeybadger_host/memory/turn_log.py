@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO
 
 import orjson
 from pydantic import Field
@@ -23,8 +23,8 @@ from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, 
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.text.turn import Turn
 
-_BLOCK: Final = 16 * 1024
-_MAX_KEPT_LENGTH: Final = 2048  # bytes of a line; a longer one is parsed each time, which takes 10 us
+_BLOCK = 16 * 1024
+_MAX_KEPT_LENGTH = 2048  # bytes of a line; a longer one is parsed each time, which takes 10 us
 
 
 def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -46,8 +46,8 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
     yield 0, b"".join(reversed(parts))
 
 
-_KEYED: Final = re.compile(rb'"key":"([^"]*)"')  # quotes within a text are escaped: only a member begins so
-_NUMBERED: Final = re.compile(rb'{"turn":(\d{1,16}),')  # beginning of a line that the host wrote
+_KEYED = re.compile(rb'"key":"([^"]*)"')  # quotes within a text are escaped: only a member begins so
+_NUMBERED = re.compile(rb'{"turn":(\d{1,16}),')  # beginning of a line that the host wrote
 
 
 def turns_file(group: str, session: str) -> str:
@@ -147,7 +147,7 @@ class Mark:
         return any(first <= number <= last for first, last in self.ranges)
 
 
-_MARKS: Final = (b'{"withdrawn":', b'{"restored":')  # beginnings of marks' lines
+_MARKS = (b'{"withdrawn":', b'{"restored":')  # beginnings of marks' lines
 
 
 def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:

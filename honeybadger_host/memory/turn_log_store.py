@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import orjson
 from pydantic import Field
@@ -37,7 +37,7 @@ from honeybadger_host.memory.turn_log import (
 from honeybadger_host.text.turn import Turn
 
 # Newest turns of a session that are replayed, folded into its document, or read by a pass.
-MAX_READ: Final = 2000
+MAX_READ = 2000
 
 
 @dataclass(slots=True)
@@ -171,9 +171,9 @@ class TurnLogs:
         return self.home / turns_file(group, session)
 
 
-MIN_KEPT: Final = 2  # turns that stay at least when older ones are consolidated (AB1)
+MIN_KEPT = 2  # turns that stay at least when older ones are consolidated (AB1)
 # Turns that stay at most when older ones are consolidated, and that are replayed at most without consolidation (AB1).
-MAX_KEPT: Final = 10
+MAX_KEPT = 10
 
 
 class Watermark(Edited):

@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 import orjson
 
@@ -17,13 +16,11 @@ from honeybadger_host.memory.edited import Edited, Stamp, Texts, checked, read_j
 from honeybadger_host.memory.markdown.budget import fitting
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 
-HEADING: Final = (
-    "Working memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve):"
-)
-ROOT: Final = "data/working"
-_PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
+HEADING = "Working memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve):"
+ROOT = "data/working"
+_PLAIN = re.compile(rb"[a-z0-9_.-]")
 # In bytes: with `.json` and the additions of a temporary file it stays below the 255 that file systems allow.
-_MAX_NAME_LENGTH: Final = 180
+_MAX_NAME_LENGTH = 180
 
 
 class WorkingEntry(Edited):

@@ -13,7 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -30,13 +30,13 @@ from honeybadger_host.files.safe_files import (
 )
 from honeybadger_host.journal.opening import read_position
 
-FORMAT: Final = 1
-MAX_RATIO: Final = 250  # of unpacked to packed bytes, in an archive that nobody vouches for
-MANIFEST: Final = "manifest.json"
+FORMAT = 1
+MAX_RATIO = 250  # of unpacked to packed bytes, in an archive that nobody vouches for
+MANIFEST = "manifest.json"
 # Honeybadger's own parts of a home folder, in the order of copying. Other files of a project are not packed.
-PARTS: Final = ("data", "groups", "AGENT.md", "config")
+PARTS = ("data", "groups", "AGENT.md", "config")
 # Not packed: the next start rebuilds these. The journal is packed separately.
-NOT_COPIED: Final = {
+NOT_COPIED = {
     LOCK_FILE,
     STATUS_FILE,
     *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),

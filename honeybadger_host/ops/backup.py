@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, NamedTuple
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, REQUESTS, TURNS
 from honeybadger_host import __version__
@@ -36,15 +36,15 @@ from honeybadger_host.ops.archive import (
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 
-_IPC: Final = "data/ipc"
+_IPC = "data/ipc"
 # Of the inboxes, folders, requests and turns are packed: a repeated request gets its reply again from the journal, and
 # files in `tmp/` were never sent.
-_OF_INBOX: Final = rf"{NAME.pattern}(/{NAME.pattern}(/({'|'.join(FOLDERS)}|({REQUESTS}|{TURNS})/[^./][^/]*\.json))?)?"
-_NOT_PACKED: Final = re.compile(  # nor are temporary files, and the journals of earlier versions
+_OF_INBOX = rf"{NAME.pattern}(/{NAME.pattern}(/({'|'.join(FOLDERS)}|({REQUESTS}|{TURNS})/[^./][^/]*\.json))?)?"
+_NOT_PACKED = re.compile(  # nor are temporary files, and the journals of earlier versions
     rf".*/\.[^/]*\.tmp|{re.escape(JOURNAL_FILE + BEFORE)}.*|{_IPC}/(?!{_OF_INBOX}\Z).*",
     re.DOTALL,
 )
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # for folders that may be links
 
 
 class Packed(NamedTuple):

@@ -9,20 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from honeybadger_host.files.home import CLOCK_GRACE_SECONDS
 
 ResultT = TypeVar("ResultT")
 
 # Seconds of service in which a repeated request gets its first reply; later it is a new request.
-RECEIPT_SECONDS: Final = 7 * 86_400.0
+RECEIPT_SECONDS = 7 * 86_400.0
 # Seconds of rest for each second of processor time of a look at all groups: an idle host spends at most 0.2 % of a core
 # on each kind of look, and 5 % where only looks find what people do. Six kinds and the rest of a host take 1.5 %.
-_REST_FACTOR: Final = 500
-_REST_FACTOR_WITHOUT_EVENTS: Final = 20
+_REST_FACTOR = 500
+_REST_FACTOR_WITHOUT_EVENTS = 20
 # Parts of a term after which a moment is noted: something is kept at most one twentieth longer than its term.
-_PARTS_OF_TERM: Final = 20
+_PARTS_OF_TERM = 20
 
 
 def steady_seconds() -> float:

@@ -5,16 +5,16 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.spool.dead_letters import dead_names
 
 Level = Literal["ok", "warning", "problem"]
-LATE_SECONDS: Final = 5.0  # age at which a status is late: one is written every second
-_CHECK: Final = "running"
-_MIN_FREE_BYTES: Final = 64 << 20  # a person has to act; the host itself needs a few MiB
-_MIN_FREE_FILES: Final = 10_000  # each request and each reply is a file
+LATE_SECONDS = 5.0  # age at which a status is late: one is written every second
+_CHECK = "running"
+_MIN_FREE_BYTES = 64 << 20  # a person has to act; the host itself needs a few MiB
+_MIN_FREE_FILES = 10_000  # each request and each reply is a file
 
 
 @dataclass(frozen=True, slots=True)

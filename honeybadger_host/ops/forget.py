@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 import orjson
@@ -52,9 +52,9 @@ from honeybadger_host.text.phrases import Phrases
 
 ResultT = TypeVar("ResultT")
 
-SETTLE_LOOK_SECONDS: Final = 0.2  # pause before the next look for texts that could not be removed yet
+SETTLE_LOOK_SECONDS = 0.2  # pause before the next look for texts that could not be removed yet
 # Time without progress after which erasing or removing emptied lines is given up: a file may be open elsewhere.
-_MAX_ERASING_SECONDS: Final = 60.0
+_MAX_ERASING_SECONDS = 60.0
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -85,12 +85,12 @@ class Words(NamedTuple):
     gist: str | Callable[[Any], str] = "{content}"
 
 
-_SAID: Final = "[{sender}]: {content}"
-_TASK: Final = "{name}: {description}"
-_WORKING: Final = "{key}: {data}"
-_SESSION: Final = "up to turn {honeybadger[turns]}"
-_NOTES: Final = ("note", "note_archived")  # their text is Markdown
-WORDS: Final[Mapping[str, Words]] = {
+_SAID = "[{sender}]: {content}"
+_TASK = "{name}: {description}"
+_WORKING = "{key}: {data}"
+_SESSION = "up to turn {honeybadger[turns]}"
+_NOTES = ("note", "note_archived")  # their text is Markdown
+WORDS: Mapping[str, Words] = {
     "note": Words("noted"),
     "note_archived": Words("archived a note"),
     "note_removed": Words("took notes out"),

@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.projections import Projections
@@ -23,7 +22,7 @@ from honeybadger_host.spool.spool import Spool
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler
 
-FOLLOWS: Final = "follows"  # the mode in the status of a host while another machine owns the home
+FOLLOWS = "follows"  # the mode in the status of a host while another machine owns the home
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import anyio.lowlevel
 import anyio.to_thread
@@ -27,10 +27,10 @@ EDITS_SECONDS = 1.0  # between two looks for people's edits, for files to index,
 # Between two removals of expired things (replies, receipts, records of the shared log), two comparisons of all files
 # with the index, and two returns of freed memory.
 HOUSEKEEPING_SECONDS = 60.0
-_CHECK_ROWS_SECONDS: Final = 86_400.0  # between two checks of all rows of the journal
+_CHECK_ROWS_SECONDS = 86_400.0  # between two checks of all rows of the journal
 # Between two looks for edits of any entry, two removals of old contexts, and two records of the time in service.
-_RARE_SECONDS: Final = 600.0
-_DONE: Final = object()
+_RARE_SECONDS = 600.0
+_DONE = object()
 
 
 def keep_house(host: Host, tasks: TaskGroup) -> None:

@@ -6,7 +6,7 @@ Imported only if metrics are switched on: prometheus-client is the extra `metric
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -17,7 +17,7 @@ from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.rate_limits import LimitName
 
 # (name, meaning, place in the host's status)
-_COUNTERS: Final = (
+_COUNTERS = (
     ("commits", "Batches committed to the journal.", "journal.commits"),
     ("vanished_requests", "Requests their sender removed before they were read.", "requests.vanished"),
     ("trimmed_replies", "Replies removed because their sender let too many lie.", "limits.replies_trimmed"),
@@ -25,7 +25,7 @@ _COUNTERS: Final = (
     ("sweeps", "Looks into all boxes.", "sweeps"),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
-_GAUGES: Final = (
+_GAUGES = (
     ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
     ("start_timestamp_seconds", "When the host started.", "started_at"),
     ("last_sweep_timestamp_seconds", "When the last look for requests ended.", "swept_at"),

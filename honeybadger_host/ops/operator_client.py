@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -14,8 +14,8 @@ from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.files.home import check_home, is_served
 
-_LOOK_SECONDS: Final = 0.001  # between two looks for a reply
-WAIT_SECONDS: Final = 30.0  # for a reply, in addition to the request's own time
+_LOOK_SECONDS = 0.001  # between two looks for a reply
+WAIT_SECONDS = 30.0  # for a reply, in addition to the request's own time
 
 
 class NoAnswer(HostError):

@@ -4,16 +4,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 
 from honeybadger_host.files.safe_files import is_locked
 from honeybadger_host.log import log
 
-PAGE_LOCK: Final = "data/page.lock"  # held by the running page of a home
-_RESTART_SECONDS: Final = 60.0  # before the ended page is started again
-_STOP_TIMEOUT_SECONDS: Final = 5.0  # for the page to end in order; then it is killed
+PAGE_LOCK = "data/page.lock"  # held by the running page of a home
+_RESTART_SECONDS = 60.0  # before the ended page is started again
+_STOP_TIMEOUT_SECONDS = 5.0  # for the page to end in order; then it is killed
 
 
 async def keep_page(home: Path, port: int, note_error: Callable[[str], None]) -> None:

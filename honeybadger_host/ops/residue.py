@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import orjson
@@ -22,8 +22,8 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files.safe_files import connect_to_read, names_in, printable
 from honeybadger_host.text.phrases import Phrases, folded
 
-_CHUNK_BYTES: Final = 1 << 18  # read at once; the end of a chunk is searched again with the next one
-_ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
+_CHUNK_BYTES = 1 << 18  # read at once; the end of a chunk is searched again with the next one
+_ARCHIVES = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
 
 
 class Residue(NamedTuple):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio.to_thread
 
@@ -25,7 +25,7 @@ from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
-_REACHED_SECONDS: Final = 600.0  # how long the status names a sender that was over a limit
+_REACHED_SECONDS = 600.0  # how long the status names a sender that was over a limit
 
 
 async def report(host: Host, watcher: Watcher, cluster: Callable[[], dict[str, Any]] | None) -> None:

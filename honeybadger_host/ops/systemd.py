@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.safe_files import replace
 
-UNIT: Final = "honeybadger-host.service"
-USER: Final = "honeybadger"
-SYSTEM_HOME: Final = Path("/var/lib/honeybadger")
-SYSTEM_UNIT: Final = Path("/etc/systemd/system") / UNIT
-_DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
-_TMPFILES: Final = Path("/etc/tmpfiles.d/honeybadger.conf")
-_SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
+UNIT = "honeybadger-host.service"
+USER = "honeybadger"
+SYSTEM_HOME = Path("/var/lib/honeybadger")
+SYSTEM_UNIT = Path("/etc/systemd/system") / UNIT
+_DROP_IN = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
+_TMPFILES = Path("/etc/tmpfiles.d/honeybadger.conf")
+_SYSUSERS = Path("/etc/sysusers.d/honeybadger.conf")
 # Folders that ProtectHome= and PrivateTmp= hide from the service.
-_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
-_PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
+_HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
+_PLAIN = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from honeybadger_host.text.turn import VIA
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "statement", "vector"]
 # The weight of each signal: the first three in BM25 points, the rest as a share of the best text score. Fitted on
 # LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
-WEIGHTS: Final[Mapping[Signal, float]] = {
+WEIGHTS: Mapping[Signal, float] = {
     "terms": 1.0,
     "around": 1.2,
     "session": 1.2,
@@ -41,14 +41,14 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
 Shares: TypeAlias = npt.NDArray[np.float64]
 
 # Minimum rarity of a word that may be the group's subject, even if all documents have it; 1: only one has it.
-MIN_SUBJECT_RARITY: Final = 0.5
+MIN_SUBJECT_RARITY = 0.5
 # This many words of a question are checked for typos, 0.3 ms each: a pasted page has thousands.
-_MAX_GUESSED: Final = 64
+_MAX_GUESSED = 64
 # A guess may be wrong, so it has this share of its rarity: with 1, "make it shorter" recalled all that fits; with 0.6 a
 # context lost one of the 62 entries that PrecisionMemBench wants.
-_GUESS: Final = 0.7
+_GUESS = 0.7
 # A smaller group says little about how rare a word is: rarity is computed as if it had this many documents.
-_MIN_DOCUMENTS: Final = 40
+_MIN_DOCUMENTS = 40
 
 
 class AskedTerm(NamedTuple):

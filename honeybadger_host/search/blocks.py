@@ -11,7 +11,7 @@ import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,11 @@ from honeybadger_host.search.index_db import FOUND, IndexFile
 
 # Postings, ascending: each is `row << TF_BITS | frequency`; a frequency of 63 means 63 or more.
 Packed: TypeAlias = npt.NDArray[np.uint32]
-TF_BITS: Final = 6
-TF_MASK: Final = (1 << TF_BITS) - 1
+TF_BITS = 6
+TF_MASK = (1 << TF_BITS) - 1
 
-_BLOCK_TERM_BYTES: Final = 1 << 21  # a block of longer documents ends here: it takes at most 30 MiB to write
-_ROW: Final = np.dtype(
+_BLOCK_TERM_BYTES = 1 << 21  # a block of longer documents ends here: it takes at most 30 MiB to write
+_ROW = np.dtype(
     [
         ("number", np.int64),
         ("at", np.float64),
@@ -38,10 +38,10 @@ _ROW: Final = np.dtype(
         ("kind", np.int8),
     ]
 )
-_SESSION: Final = f"CASE kind WHEN {KINDS.index('turn')} THEN CAST(source AS TEXT) ELSE '' END"
-_COLUMNS: Final = f"number, {_SESSION}, at, length, author, role, category, kind, terms"
-_WHICH: Final = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
-_DOCUMENTS: Final = f"SELECT {_COLUMNS} {_WHICH}"
+_SESSION = f"CASE kind WHEN {KINDS.index('turn')} THEN CAST(source AS TEXT) ELSE '' END"
+_COLUMNS = f"number, {_SESSION}, at, length, author, role, category, kind, terms"
+_WHICH = f"FROM docs WHERE number > ? AND number <= ? AND {FOUND} ORDER BY number"
+_DOCUMENTS = f"SELECT {_COLUMNS} {_WHICH}"
 
 
 class Postings(NamedTuple):

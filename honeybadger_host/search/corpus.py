@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +25,19 @@ from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.embeddings import Vectors
 from honeybadger_host.search.language.analyzer import tag_mark
 
-ENTRY: Final = KINDS.index("entry")
-TURN: Final = KINDS.index("turn")
+ENTRY = KINDS.index("entry")
+TURN = KINDS.index("turn")
 Floats: TypeAlias = npt.NDArray[np.float32]
 Rows: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Ints: TypeAlias = npt.NDArray[np.int32]
 
-AROUND_TURNS: Final = 2  # turns on each side of a turn that count as the text around it
-SITTING_SECONDS: Final = 3600.0  # turns separated by a longer pause do not count as text around each other
+AROUND_TURNS = 2  # turns on each side of a turn that count as the text around it
+SITTING_SECONDS = 3600.0  # turns separated by a longer pause do not count as text around each other
 
-_NO_ROWS: Final = array("I")
-_ROW_BYTES: Final = 60  # memory of a row, with its place in the layout
-_LATER_TERM_BYTES: Final = 100  # memory of a term of a document that was added
+_NO_ROWS = array("I")
+_ROW_BYTES = 60  # memory of a row, with its place in the layout
+_LATER_TERM_BYTES = 100  # memory of a term of a document that was added
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 

@@ -2,21 +2,21 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
 
 from honeybadger_host.text.labels import folded
 
 Kind: TypeAlias = Literal["entry", "note", "history", "turn", "session"]
-KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
+KINDS: tuple[Kind, ...] = ("entry", "note", "history", "turn", "session")
 # `Hit.shared` of a hit with two rare words of a message: of 100 messages that need no memory 2 reach it, of 1,395
 # questions 57 %.
-TWO_RARE_WORDS: Final = 1.3
+TWO_RARE_WORDS = 1.3
 # Documents of a block of postings, which takes 50 ms to write; of fewer, a word is looked up in more blocks.
-BLOCK_DOCUMENTS: Final = 4096
+BLOCK_DOCUMENTS = 4096
 # The columns of `Document.row`.
-COLUMNS: Final = (
+COLUMNS = (
     "number, source, terms, kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, "
     "bytes, marks, until, text"
 )

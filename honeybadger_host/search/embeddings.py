@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import threading
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ from honeybadger_host.errors import SettingsError, WorldFailed
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-_MAX_TEXT_LENGTH: Final = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
+_MAX_TEXT_LENGTH = 2000  # characters of a text that are embedded: about 400 tokens; the model reads 512
 # This many unrelated texts are counted with the group's own: in a small group all may be related, or none.
-UNRELATED_COUNT: Final = 50
+UNRELATED_COUNT = 50
 
 
 class Embedder:

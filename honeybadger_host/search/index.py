@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import is_store
@@ -42,17 +42,17 @@ __all__ = ["INDEX_FILE", "Index"]
 ResultT = TypeVar("ResultT")
 
 # Up to this many changed files are read before a search is answered (0.2 s); more are read in the background.
-_MAX_FILES_NOW: Final = 2000
+_MAX_FILES_NOW = 2000
 # Reads before a search is answered, each of a batch of files or 256 KiB (50 ms); the rest of a MEMORY.md of many MiB is
 # read in the background.
-_MAX_PARTS_NOW: Final = 16
+_MAX_PARTS_NOW = 16
 # When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s.
-MAX_COMPARED_NOW: Final = 20_000
+MAX_COMPARED_NOW = 20_000
 # How long a step of background work, of at most 50 ms, waits for a search: it goes on while many search. With 100,000
 # entries and turns the first search after a start takes 0.37 s (two cores, alternating), without the pause 0.45 to 0.7.
-_MAX_PAUSE_SECONDS: Final = 0.25
-_MAX_TRIES: Final = 3  # attempts of a search when the database is rebuilt during it
-_NEXT: Final = "\0"  # between two names of a batch
+_MAX_PAUSE_SECONDS = 0.25
+_MAX_TRIES = 3  # attempts of a search when the database is rebuilt during it
+_NEXT = "\0"  # between two names of a batch
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import STORE
@@ -26,11 +26,11 @@ from honeybadger_host.log import log
 ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
-INDEX_FILE: Final = "data/index.db"
+INDEX_FILE = "data/index.db"
 # Raised whenever the schema, or the terms of any text, change: an index of another version is rebuilt.
-VERSION: Final = 17
-_GROUP_SHIFT: Final = 40
-_SCHEMA: Final = """
+VERSION = 17
+_GROUP_SHIFT = 40
+_SCHEMA = """
 CREATE TABLE groups (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
     documents INTEGER NOT NULL DEFAULT 0  -- how many; counting 200,000 takes 50 ms
@@ -87,9 +87,9 @@ CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
 END;
 """
 # The condition of documents that are searched and recalled; `LIKE` does not tell upper and lower case.
-FOUND: Final = f"category NOT LIKE '{STORE}%'"
-_REMEMBERED_TERMS: Final = 50_000  # terms whose id is cached: about 5 MiB
-IN_ONE_QUERY: Final = 500  # values of one query, or files compared with it
+FOUND = f"category NOT LIKE '{STORE}%'"
+_REMEMBERED_TERMS = 50_000  # terms whose id is cached: about 5 MiB
+IN_ONE_QUERY = 500  # values of one query, or files compared with it
 
 
 class IndexFile:

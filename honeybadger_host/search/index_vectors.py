@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.log import log
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
     from honeybadger_host.search.embeddings import Embedder, Floats
 
-_AT_ONCE: Final = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
+_AT_ONCE = 4  # texts for which the engine, which takes one caller, is held: a question waits 0.1 s at most
 # The documents without a vector, the newest last: a table of the connection, while texts are embedded.
-_UNEMBEDDED: Final = (
+_UNEMBEDDED = (
     "DROP TABLE IF EXISTS temp.unembedded",
     "CREATE TEMP TABLE unembedded (place INTEGER PRIMARY KEY, doc INTEGER NOT NULL UNIQUE)",
     f"""CREATE TEMP TRIGGER IF NOT EXISTS docs_new AFTER INSERT ON docs WHEN new.{FOUND} BEGIN

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from honeybadger_host.documents.in_use import Extent
 from honeybadger_host.errors import WorldFailed
@@ -37,13 +37,13 @@ from honeybadger_host.search.pieces import (
 )
 from honeybadger_host.search.sources import Source, Unsearchable, read_source, source_of, sources
 
-READ_AT_ONCE: Final = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
-_MAX_PIECE_LENGTH: Final = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
-_MAX_BYTES: Final = 16 << 20  # of a session document, or a line of a log
+READ_AT_ONCE = 1 << 18  # bytes of notes, or of a log, that are read at once: 50 ms
+_MAX_PIECE_LENGTH = 1 << 20  # bytes of one note; longer notes are split into pieces of this size
+_MAX_BYTES = 16 << 20  # of a session document, or a line of a log
 
 
-_INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_MAX_GROWN: Final = 32  # large files of notes whose reading progress is remembered: about 150 bytes for each note
+_INSERT = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
+_MAX_GROWN = 32  # large files of notes whose reading progress is remembered: about 150 bytes for each note
 
 
 class Known(NamedTuple):

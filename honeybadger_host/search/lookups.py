@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -24,11 +24,11 @@ from honeybadger_host.text.time_stamps import parse_time
 if TYPE_CHECKING:
     from honeybadger_host.search.ranking import Hit
 
-_MAX_NEARLY: Final = 32  # entries that may say nearly the same; of one pair of words, the newest
-_TEXT: Final = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
+_MAX_NEARLY = 32  # entries that may say nearly the same; of one pair of words, the newest
+_TEXT = frozenset(("terms", "around", "session"))  # signals of the text itself, see `scoring`
 # Member of `Among` -> its condition; one that is not asked for is left out: it takes as long as the rest of a query.
 # "0" comes after "/".
-_CONDITIONS: Final = {
+_CONDITIONS = {
     "category": "(category = :category OR category > :category || '/' AND category < :category || '0')",
     "levels": "length(category) - length(replace(category, '/', '')) < :levels",
     "author": "author = :author",

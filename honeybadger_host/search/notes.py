@@ -1,7 +1,6 @@
 """The notes of a MEMORY.md by the ids that searches show, with their places and texts. Pure."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from honeybadger_host.files.file_cache import NEVER_SEEN
 from honeybadger_host.files.home import MEMORY
@@ -9,7 +8,7 @@ from honeybadger_host.memory.markdown.notes import NOBODY, SIGNED, is_pinned, no
 from honeybadger_host.search.pieces import pieces_of
 from honeybadger_host.search.sources import Source
 
-NOTE_ID: Final = f"{MEMORY}#"
+NOTE_ID = f"{MEMORY}#"
 
 
 @dataclass(frozen=True, slots=True)

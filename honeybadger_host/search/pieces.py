@@ -8,7 +8,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 import orjson
 
@@ -28,9 +27,9 @@ from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.text.turn import Turn
 
 # The date of an entry of HISTORY.md, with or without brackets.
-_DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
+_DATED = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
 # Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date.
-_ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
+_ENTRIES = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
 
 
 def pieces_of(source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] | None = None) -> list[Piece]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,14 +33,14 @@ from honeybadger_host.search.documents import KINDS, TWO_RARE_WORDS, Kind
 from honeybadger_host.search.language.analyzer import analyse_query, tag_mark
 from honeybadger_host.text.labels import is_below
 
-K1: Final = 0.9
-B: Final = 0.4  # of BM25, for a document, the text around a turn and its session
-_TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
+K1 = 0.9
+B = 0.4  # of BM25, for a document, the text around a turn and its session
+_TEXT: tuple[Signal, ...] = ("terms", "around", "session")
 # Points for each spread by which a document's vector stands out, as a share of a word that no other has. Vectors
 # match every question a little and do not know names: with a larger weight they outweigh the words
 # (docs/decisions/020-vectors.md).
-_VECTOR_WEIGHT: Final = 0.5
-MIN_SPREADS: Final = 3.0  # minimum for a document found by its vector alone
+_VECTOR_WEIGHT = 0.5
+MIN_SPREADS = 3.0  # minimum for a document found by its vector alone
 
 
 class Hit(NamedTuple):
@@ -91,10 +91,10 @@ class Filters:
     needs_word: bool = False
 
 
-EVERY: Final = Filters()
+EVERY = Filters()
 # A hit with at least this coverage of the message is relevant even if its words are common in the group.
-_NEARLY_ALL: Final = 0.8
-_MIN_COVERAGE: Final = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
+_NEARLY_ALL = 0.8
+_MIN_COVERAGE = 0.2  # minimum `Hit.coverage`, unless the hit shares two rare words
 
 
 def objection(hit: Hit) -> str | None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.files.home import HISTORY, MEMORY
@@ -11,7 +11,7 @@ from honeybadger_host.files.safe_files import NotRegular, Signature, closing_fd,
 from honeybadger_host.search.documents import Kind
 
 # Levels of folders that are scanned: one more than a category has, so that files too deep are reported.
-_MAX_LEVELS: Final = 9
+_MAX_LEVELS = 9
 
 
 class Source(NamedTuple):

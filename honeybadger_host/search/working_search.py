@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 from honeybadger_host.memory.working_memory import WorkingEntry
 from honeybadger_host.search.documents import Document, Piece
 from honeybadger_host.search.language.analyzer import analyse_query, entry_terms
 from honeybadger_host.text.neutralise import one_line
 
-_PREVIEW: Final = 200
+_PREVIEW = 200
 
 
 def find(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -26,12 +26,12 @@ from honeybadger_host.text.redaction import redact_bytes
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_LETTERS = 1000  # of one sender; above it the oldest tenth is removed
-_REASON: Final = ".reason.json"
+_REASON = ".reason.json"
 # Bytes of a request that are kept: searching them for credentials takes at most 0.3 s, and nobody repairs a longer
 # request by hand.
-MAX_BURIED_BYTES: Final = 1024 * 1024
+MAX_BURIED_BYTES = 1024 * 1024
 # Bytes of a letter's stem: a digest and `.reason.json` follow it, and a file name has at most 255 bytes.
-_MAX_STEM_BYTES: Final = 200
+_MAX_STEM_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True)

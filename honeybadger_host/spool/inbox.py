@@ -7,16 +7,15 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import Final
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.files.group_folders import Unchanged
 from honeybadger_host.files.safe_files import Signature, closing_fd, open_folder, open_new
 from honeybadger_host.log import log
 
-SUFFIX: Final = ".json"  # file name of a request, a reply or a dead letter
-STREAM: Final = ".stream"  # file name of a turn's answer while it is being written
-TURNS_QUEUE: Final = f"/{TURNS}"  # end of the name of a queue of turns; no group's name has a slash
+SUFFIX = ".json"  # file name of a request, a reply or a dead letter
+STREAM = ".stream"  # file name of a turn's answer while it is being written
+TURNS_QUEUE = f"/{TURNS}"  # end of the name of a queue of turns; no group's name has a slash
 
 
 def turns_queue(group: str) -> str:

@@ -6,7 +6,7 @@ Pure: the clock is an argument, nothing is read or written. One thread at a time
 import math
 from collections import Counter
 from collections.abc import Hashable
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from honeybadger_agent.wire import Refusal
 
@@ -15,7 +15,7 @@ MAX_REQUEST_BYTES = 262_144  # size limit of one request file, in bytes
 PENDING_FILES = 200_000  # requests that may wait in an inbox: no honest sender comes near, a runaway loop does
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28  # uncollected replies of an inbox, and their bytes; above either the oldest are removed
-BURST_SECONDS: Final = 10.0  # seconds of the share that may be used at once after a pause
+BURST_SECONDS = 10.0  # seconds of the share that may be used at once after a pause
 RETRY_SECONDS = 1.0  # pause before a request that was refused, or could not be read or answered, is tried again
 
 

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import orjson
 
@@ -17,7 +16,7 @@ from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import make_folders, open_folder, replace
 from honeybadger_host.memory.edited import read_json
 
-SENDERS_FILE: Final = "config/senders.json"
+SENDERS_FILE = "config/senders.json"
 
 
 def load_senders(home: Path) -> dict[tuple[str, str], int | None]:

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from honeybadger_agent.mailbox import NAME, OPERATOR, REQUESTS, TURNS
 from honeybadger_host.files.group_folders import Listings
@@ -20,7 +19,7 @@ from honeybadger_host.log import log
 from honeybadger_host.spool import rate_limits
 from honeybadger_host.spool.inbox import SUFFIX, TURNS_QUEUE, Inbox, OpenInbox, open_box, turns_queue
 
-QUANTUM: Final = 8  # requests that a queue gets at least when its turn comes
+QUANTUM = 8  # requests that a queue gets at least when its turn comes
 
 
 class Spool:

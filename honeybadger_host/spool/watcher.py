@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from honeybadger_host.files.safe_files import identity_of
 from honeybadger_host.log import log
@@ -26,14 +26,14 @@ try:
         WatchDescriptor,
     )
 
-    _ARRIVALS: Final = (
+    _ARRIVALS = (
         InotifyConstants.IN_MOVED_TO
         | InotifyConstants.IN_CREATE
         | InotifyConstants.IN_CLOSE_WRITE
         | InotifyConstants.IN_ONLYDIR
         | InotifyConstants.IN_DONT_FOLLOW
     )
-    _REMOVALS: Final = InotifyConstants.IN_DELETE | InotifyConstants.IN_MOVED_FROM
+    _REMOVALS = InotifyConstants.IN_DELETE | InotifyConstants.IN_MOVED_FROM
     HAS_INOTIFY = True
 except ImportError:  # macOS; or a watchdog that moved it: the sweep finds everything
     HAS_INOTIFY = False

@@ -1,12 +1,12 @@
 """JSON that others wrote, read without an error where it is none. Pure."""
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 # Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then.
-BOM: Final = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def dumped(value: Any, options: int = 0) -> bytes:

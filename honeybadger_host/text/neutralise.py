@@ -7,50 +7,48 @@ import re
 from collections import Counter
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.quoting import quoted
 
-_ODD_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-_CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
-_BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
+_ODD_BREAK = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
 # The property Default_Ignorable_Code_Point of Unicode 17, which Python's `unicodedata` does not have. It includes
 # unassigned characters, so it rarely changes. A test compares it with the database of the package `regex`.
-DEFAULT_IGNORABLE: Final = (
+DEFAULT_IGNORABLE = (
     "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_KEPT_SOMEWHERE: Final = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"
+_KEPT_SOMEWHERE = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"
 # With the format controls of hieroglyphs, which are invisible too.
-_INVISIBLE: Final = re.compile(f"(?![{_KEPT_SOMEWHERE}])[{DEFAULT_IGNORABLE}\U00013430-\U00013440]")
+_INVISIBLE = re.compile(f"(?![{_KEPT_SOMEWHERE}])[{DEFAULT_IGNORABLE}\U00013430-\U00013440]")
 # A variation selector stays after a symbol, a keycap or a Mongolian letter; a joiner stays between two characters
 # beyond Latin (Persian, Hindi, families of emoji). Elsewhere they only hide something.
-_LONE_SELECTOR: Final = re.compile(
+_LONE_SELECTOR = re.compile(
     "(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
 )
-_JOINABLE: Final = "[^\x00-\u02ff\u2000-\u200f\u2028-\u202f\u205f\u3000]"
-_VIRAMA: Final = "[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]"  # a joiner after it may end a word
-_LONE_JOINER: Final = re.compile(
+_JOINABLE = "[^\x00-\u02ff\u2000-\u200f\u2028-\u202f\u205f\u3000]"
+_VIRAMA = "[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]"  # a joiner after it may end a word
+_LONE_JOINER = re.compile(
     f"(?<!{_JOINABLE})[\u200c\u200d]|(?<!{_VIRAMA})[\u200c\u200d](?!{_JOINABLE})|[\u200c\u200d](?=[\u200c\u200d])"
 )
 # One character that hides or reorders text, as `neutralise` takes it out.
-HIDDEN: Final = re.compile(
-    "|".join(part.pattern for part in (_CONTROL, _BIDI, _INVISIBLE, _LONE_SELECTOR, _LONE_JOINER))
-)
+HIDDEN = re.compile("|".join(part.pattern for part in (_CONTROL, _BIDI, _INVISIBLE, _LONE_SELECTOR, _LONE_JOINER)))
 # The common case, tested in one pass: no character that a rule below applies to.
-HARMLESS: Final = re.compile(
+HARMLESS = re.compile(
     "[\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u3000-\u30ff\u3400-\u9fff"
     "\uac00-\ud7a3\uff01-\uff9f]*"
 )
 
 # A quote or list marker may precede a heading; a quote marker also its underline.
-_OPENERS: Final = r"[ \t]*(?:>[ \t]*|(?:[-+*]|\d{1,9}[.)])[ \t]+)*"
-_HEADING: Final = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
-_ANY_HASH: Final = re.compile(rf"{_OPENERS}(?=#)")
-_UNDERLINE: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
-_RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
+_OPENERS = r"[ \t]*(?:>[ \t]*|(?:[-+*]|\d{1,9}[.)])[ \t]+)*"
+_HEADING = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
+_ANY_HASH = re.compile(rf"{_OPENERS}(?=#)")
+_UNDERLINE = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
+_RULE = re.compile(r"(?:-[ \t]*){2,}$")
 # The text before an unescaped comment; a pair of backslashes is one escaped backslash.
-_COMMENT: Final = re.compile(r"(?<!\\)(?:\\\\)*(?=<!--)")
+_COMMENT = re.compile(r"(?<!\\)(?:\\\\)*(?=<!--)")
 
 
 class Neutral(NamedTuple):

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -18,13 +18,13 @@ from honeybadger_host.text import labels
 from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import DEFAULT_IGNORABLE
 
-FORGOTTEN: Final = "[forgotten]"
+FORGOTTEN = "[forgotten]"
 # A shorter text is forgotten only as the whole text of a record; others may have it by chance.
-MIN_CHARACTERS: Final = 16
+MIN_CHARACTERS = 16
 # The members that have a record's text.
-SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
+SAID_IN = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
 # Members that say whose a record is, when it was made and where it belongs.
-_NAMES: Final = frozenset(
+_NAMES = frozenset(
     (
         *("id", "by", "sender", "author", "role", "at", "created", "updated", "category", "session", "session_id"),
         *("request", "turn", "task", "event", "kind", "state", "group", "made_at", "expires_at", "stored_at"),
@@ -32,35 +32,33 @@ _NAMES: Final = frozenset(
     )
 )
 # Members whose value is an object that somebody else shapes: its names say something, too.
-_FREE: Final = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
+_FREE = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
 # Members of an entry, the only JSON whose edits are kept line by line.
-_OF_ENTRIES: Final = frozenset(
+_OF_ENTRIES = frozenset(
     (
         *("id", "content", "name", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by"),
         *("reinforced", "pinned", "supersedes", "superseded_by", "valid_until", "origin", "origin_claimed"),
         *("origin_from", "text", "data"),
     )
 )
-_NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
-_ESCAPED: Final = re.compile(
-    r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
-)
-_LINE: Final = re.compile(
+_NAME = re.compile(r"[\w.:/#+%~-]{1,120}")
+_ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE)
+_LINE = re.compile(
     r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
     r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
     re.DOTALL,
 )
-_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\w-].*?)(?P<tail>\s*,?\s*)')
-_BEGUN: Final = (b"{", b"[", b"null")  # values that are on no single line, or say nothing
-_WORD: Final = re.compile(r"\w+")
-_HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
+_MEMBER = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\w-].*?)(?P<tail>\s*,?\s*)')
+_BEGUN = (b"{", b"[", b"null")  # values that are on no single line, or say nothing
+_WORD = re.compile(r"\w+")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
 # Of more texts, the first are looked for in UTF-16 byte by byte, too: in scripts without upper and lower case.
-_MAX_DIRECT: Final = 64
+_MAX_DIRECT = 64
 # JSON in JSON in JSON. A text that hides an escape in each escape would be looked through as often as it is long.
-_MAX_ESCAPES: Final = 6
+_MAX_ESCAPES = 6
 # Bytes that may be UTF-16 of either byte order, in a script of the first 12,288 characters.
-_WIDE_RUN: Final = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
-_INVISIBLE: Final = re.compile(f"[{DEFAULT_IGNORABLE}]")
+_WIDE_RUN = re.compile(rb"[\0-\x2f].[\0-\x2f].[\0-\x2f](?:.[\0-\x2f])*", re.DOTALL)
+_INVISIBLE = re.compile(f"[{DEFAULT_IGNORABLE}]")
 
 
 def folded(text: str) -> str:

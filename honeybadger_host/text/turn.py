@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.text.neutralise import estimate_tokens, history_line
@@ -17,7 +16,7 @@ class ShownContext:
     seq: int
 
 
-VIA: Final = " via "  # between a shown name and the sender's folder
+VIA = " via "  # between a shown name and the sender's folder
 
 
 @dataclass(frozen=True)

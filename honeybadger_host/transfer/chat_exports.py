@@ -5,20 +5,20 @@ A conversation of ChatGPT is a tree of messages. Claude exports `projects.json` 
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import CONVERSATIONS, misshapen, read_elements
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
-CHATGPT: Final = "chatgpt"
-_ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
-_NOT_SAID: Final = ("thoughts", "reasoning_recap", "model_editable_context")
-_CANVAS: Final = "canmore."  # the tool that gets the documents which the model writes for a person
-_CITATION: Final = re.compile("\ue200[^\ue201]*\ue201")  # a number of a source that the export does not have
-CLAUDE: Final = "claude"
-_SENDERS: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
+CHATGPT = "chatgpt"
+_ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
+_NOT_SAID = ("thoughts", "reasoning_recap", "model_editable_context")
+_CANVAS = "canmore."  # the tool that gets the documents which the model writes for a person
+_CITATION = re.compile("\ue200[^\ue201]*\ue201")  # a number of a source that the export does not have
+CLAUDE = "claude"
+_SENDERS: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def read_chatgpt(file: SourceFile) -> Iterator[Found]:
@@ -172,7 +172,7 @@ def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterat
 
 
 # Names of files, their elements for people, and the function that reads an element.
-_CLAUDES_FILES: Final = (
+_CLAUDES_FILES = (
     (CONVERSATIONS, "conversation", _messages),
     (re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json"), "project", _documents),
     (re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json"), "memory", _memories),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.hooks.program.transcripts import claude_code
 from honeybadger_host.transfer.importing import session_of
@@ -10,7 +10,7 @@ from honeybadger_host.transfer.json_elements import read_lines
 from honeybadger_host.transfer.markdown_import import facts_of
 from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
-NAME: Final = "claude-code"
+NAME = "claude-code"
 
 
 def read_claude_code(file: SourceFile) -> Iterator[Found]:

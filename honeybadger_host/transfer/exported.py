@@ -13,7 +13,7 @@ files/           group/ sessions/ context/ working/ consolidated/ tasks.jsonl fe
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -31,14 +31,14 @@ from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, file_of, place_of
 from honeybadger_host.work.task_files import TaskStates
 
-FORMAT: Final = 2
-MANIFEST: Final = "export.json"
-JOURNAL: Final = "journal.jsonl"
-RECEIPTS: Final = "receipts.jsonl"
-RECALLED: Final = "recalled.jsonl"
-FILES: Final = "files.jsonl"
-LISTS: Final = (JOURNAL, RECEIPTS, RECALLED, FILES)
-CONTENT: Final = "files"
+FORMAT = 2
+MANIFEST = "export.json"
+JOURNAL = "journal.jsonl"
+RECEIPTS = "receipts.jsonl"
+RECALLED = "recalled.jsonl"
+FILES = "files.jsonl"
+LISTS = (JOURNAL, RECEIPTS, RECALLED, FILES)
+CONTENT = "files"
 Digest = Annotated[str, Field(pattern=r"[0-9a-f]{64}")]
 _Number = Annotated[int, Field(ge=0, lt=1 << 62)]
 

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -52,8 +52,8 @@ from honeybadger_host.transfer.exported import (
 )
 from honeybadger_host.transfer.places import file_of, is_plain, place_of
 
-_QUIET_SECONDS: Final = 1.0  # the files of a group are written this long after its last change
-_MAX_SECONDS: Final = 60.0  # a group that changes all the time for this long is not exported
+_QUIET_SECONDS = 1.0  # the files of a group are written this long after its last change
+_MAX_SECONDS = 60.0  # a group that changes all the time for this long is not exported
 
 
 @dataclass(slots=True)

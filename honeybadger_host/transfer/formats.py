@@ -4,7 +4,6 @@ import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import HostError
 from honeybadger_host.transfer import chat_exports, claude_code, other_memories
@@ -13,8 +12,8 @@ from honeybadger_host.transfer.json_elements import CHUNK_BYTES, CONVERSATIONS
 from honeybadger_host.transfer.markdown_import import read_markdown
 from honeybadger_host.transfer.records import UNREADABLE, Importer, Skipped, Source, SourceFile
 
-OWN: Final = "honeybadger"
-IMPORTERS: Final[Mapping[str, Importer]] = {
+OWN = "honeybadger"
+IMPORTERS: Mapping[str, Importer] = {
     "markdown": read_markdown,
     claude_code.NAME: claude_code.read_claude_code,
     chat_exports.CHATGPT: chat_exports.read_chatgpt,
@@ -22,8 +21,8 @@ IMPORTERS: Final[Mapping[str, Importer]] = {
     other_memories.MEM0: other_memories.read_mem0,
     other_memories.MCP: other_memories.read_mcp_memory,
 }
-FORMATS: Final = (OWN, *IMPORTERS)
-_GRAPH: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
+FORMATS = (OWN, *IMPORTERS)
+_GRAPH = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
 
 
 def is_own(path: Path) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -44,14 +44,14 @@ from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
-IMPORTED: Final = "imported"  # the category that imported entries are below
-MAX_RECORDS: Final = 200
-_MOST_BYTES: Final = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
+IMPORTED = "imported"  # the category that imported entries are below
+MAX_RECORDS = 200
+_MOST_BYTES = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 # Records that wait at a time: they delay others' requests for a third of a second. More if no host runs, as one is
 # started each time.
-_UNDER_WAY: Final = 2_000
-_UNDER_WAY_ALONE: Final = 50_000
-_IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
+_UNDER_WAY = 2_000
+_UNDER_WAY_ALONE = 50_000
+_IMPORTED_LINE = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 
 
 @dataclass(slots=True)

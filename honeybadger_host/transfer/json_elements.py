@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import orjson
 
@@ -13,10 +13,10 @@ from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import UNREADABLE, Found, Skipped, SourceFile
 
 # Names of the conversation files of ChatGPT and Claude.
-CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 # Everything up to the next bracket outside of a string; no match if the string is not complete yet.
-_NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
-CHUNK_BYTES: Final = 1 << 20
+_NEXT = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
+CHUNK_BYTES = 1 << 20
 # (element, its place for people, its file) -> records.
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -60,7 +60,7 @@ from honeybadger_host.transfer.places import (
     staged_file,
 )
 
-_JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True, slots=True)

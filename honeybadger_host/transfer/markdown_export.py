@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -18,7 +18,7 @@ from honeybadger_host.ops.archive import appearing
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.transfer.exporting import Exported
 
-_MAX_NAME_LENGTH: Final = 80
+_MAX_NAME_LENGTH = 80
 
 
 def export_markdown(home: Path, group: str, target: Path) -> Exported:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
-from typing import Final
 
 import orjson
 
@@ -14,15 +13,15 @@ from honeybadger_host.text.time_stamps import time_in
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES
 from honeybadger_host.transfer.records import UNREADABLE, Fact, Found, Skipped, SourceFile
 
-_FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
-_BLOCK: Final = re.compile(r"[>|][-+0-9]*")  # the value is in the lines that follow
-_LISTED: Final = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]+)(?:,|\s*\Z)""")
-_ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
-_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_CREATED: Final = ("created", "created_at", "date")
-_UPDATED: Final = ("updated", "updated_at", "modified", "last_updated")
-_TAKEN: Final = frozenset(("title", "name", "tags", "aliases", "alias", *_CREATED, *_UPDATED))
+_FENCE = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_MEMBER = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
+_BLOCK = re.compile(r"[>|][-+0-9]*")  # the value is in the lines that follow
+_LISTED = re.compile(r"""\s*("[^"]*"|'[^']*'|[^,]+)(?:,|\s*\Z)""")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_CREATED = ("created", "created_at", "date")
+_UPDATED = ("updated", "updated_at", "modified", "last_updated")
+_TAKEN = frozenset(("title", "name", "tags", "aliases", "alias", *_CREATED, *_UPDATED))
 
 Value = str | list[str]
 

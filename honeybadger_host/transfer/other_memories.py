@@ -1,13 +1,13 @@
 """Importers for mem0's JSON and for the graph of the MCP memory server."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_host.transfer.json_elements import read_elements, read_lines
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, time_of
 
-MEM0: Final = "mem0"
-MCP: Final = "mcp-memory"
+MEM0 = "mem0"
+MCP = "mcp-memory"
 
 
 def read_mem0(file: SourceFile) -> Iterator[Found]:

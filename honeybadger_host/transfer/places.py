@@ -8,15 +8,14 @@ import shutil
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import Damaged, HomeError
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_of
 from honeybadger_host.files.safe_files import is_utf8, make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
 
-MAX_PIECE_BYTES: Final = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
-STAGING: Final = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
+MAX_PIECE_BYTES = 64 << 20  # size limit of a line, a JSON element or a Markdown file that is read at once
+STAGING = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 
 
 def place_of(file: str, group: str) -> str | None:

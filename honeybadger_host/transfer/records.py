@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, TypeAlias
+from typing import IO, TypeAlias
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
@@ -94,7 +94,7 @@ class SourceFile:
 
 # Errors of reading a file. `zipfile` raises EOFError for a member that is cut off, and NotImplementedError for one that
 # is packed by a method it does not know.
-UNREADABLE: Final = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 # Returns the files to read, ordered by name, the same each time.
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
 # A file -> its records; none if it is not of the format.

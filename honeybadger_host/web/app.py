@@ -3,7 +3,6 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,10 +20,10 @@ from honeybadger_host.web.guards import ENTER, SESSION_SECONDS, STATIC, Access, 
 from honeybadger_host.web.rendering import Shown, page, problem
 from honeybadger_host.web.visits import Home, HostDown, NoAnswer, RequestFailed, Visit, posted, shown
 
-_TYPED: Final = ("content", "title", "category", "tags", "result", "to", "as")
-_STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
-_TITLES: Final = {"not_found": "Not found", "conflict": "That is not possible now"}
-_PAGES: Final[Mapping[str, Callable[[Visit], Response]]] = {
+_TYPED = ("content", "title", "category", "tags", "result", "to", "as")
+_STATUS = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
+_TITLES = {"not_found": "Not found", "conflict": "That is not possible now"}
+_PAGES: Mapping[str, Callable[[Visit], Response]] = {
     "/": needs.groups,
     "/g/{group}/context": context.context,
     "/g/{group}/why": context.why,
@@ -46,7 +45,7 @@ _PAGES: Final[Mapping[str, Callable[[Visit], Response]]] = {
     "/g/{group}/talk/answer": talk.answer,
 }
 # Each gets the members of the form that was sent.
-_CHANGES: Final[Mapping[str, Callable[[Visit, dict[str, str]], Response]]] = {
+_CHANGES: Mapping[str, Callable[[Visit, dict[str, str]], Response]] = {
     "/g/{group}/memory/act": memory.acted,
     "/g/{group}/entry/edit": entries.edited,
     "/g/{group}/forget": entries.forgotten,

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from starlette.responses import Response
 
@@ -19,7 +19,7 @@ from honeybadger_host.web.looking_back import Looked, difference_of, look_back, 
 from honeybadger_host.web.rendering import compared, href
 from honeybadger_host.web.visits import Conflict, Home, Invalid, NotFound, RequestFailed, Visit, action_in, go, made
 
-_ACTIONS: Final[Mapping[str, dict[str, object]]] = {
+_ACTIONS: Mapping[str, dict[str, object]] = {
     "pin": {"pinned": True},
     "unpin": {"pinned": False},
     "return": {"valid_until": "never"},  # of entries

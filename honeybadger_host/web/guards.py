@@ -8,7 +8,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -18,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES, Buckets
 from honeybadger_host.web.rendering import problem
 
-ENTER: Final = "/enter"
-STATIC: Final = "/static"
-HEADERS: Final[Mapping[str, str]] = {
+ENTER = "/enter"
+STATIC = "/static"
+HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Frame-Options": "DENY",
@@ -31,8 +30,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
-_LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]+))?")  # the allowed values of `Host`
-SESSION_SECONDS: Final = 12 * 3600  # after which the operator needs a new link
+_LOOPBACK = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::([0-9]+))?")  # the allowed values of `Host`
+SESSION_SECONDS = 12 * 3600  # after which the operator needs a new link
 
 
 class Access:

@@ -7,7 +7,7 @@ and says how far back it read.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.errors import NotFound
 from honeybadger_host.files.home import MEMORY
@@ -20,7 +20,7 @@ from honeybadger_host.journal.schema import Row
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.web.visits import PER_PAGE, Home
 
-_MAX_LOOKED_AT: Final = 20_000  # changes that one page reads, in 20 ms
+_MAX_LOOKED_AT = 20_000  # changes that one page reads, in 20 ms
 
 
 class Looked(NamedTuple):

@@ -1,7 +1,6 @@
 """Text as HTML: every character escaped, hidden characters shown, nothing loaded, no address followed. Pure."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -12,9 +11,9 @@ from markupsafe import Markup, escape
 from honeybadger_agent.wording import count_of
 from honeybadger_host.text.neutralise import HARMLESS, HIDDEN
 
-_MAX_TEXT_CHARACTERS: Final = 20_000  # of one text that a page shows
+_MAX_TEXT_CHARACTERS = 20_000  # of one text that a page shows
 # A link, an image and HTML are shown as they are typed.
-_AS_TYPED: Final = ("link", "image", "html_block", "html_inline", "entity", "reference", "autolink")
+_AS_TYPED = ("link", "image", "html_block", "html_inline", "entity", "reference", "autolink")
 
 
 def numbered(html: str) -> Markup:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -32,7 +32,7 @@ from honeybadger_host.web.entries import id_of
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import PER_PAGE, Invalid, RequestFailed, Visit, action_in, go, made
 
-_KINDS: Final = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
+_KINDS = {"all": "All", "notes": "Notes", "entries": "Entries", "archived": "Archived"}
 
 
 class Remembered(Hit):
@@ -242,7 +242,7 @@ def _told(visit: Visit) -> dict[str, Any]:
     return {"done": visit.member("done", 20), "seqs": seqs, "why_not": sorted(refused.items())}
 
 
-_WHY_NOT: Final = {
+_WHY_NOT = {
     "conflict": "changed meanwhile",
     "not_found": "gone meanwhile",
     "unavailable": "only just written: try again in a few seconds",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -18,7 +18,7 @@ from honeybadger_host.web.rendering import MAX_OF_A_KIND, href
 from honeybadger_host.web.review import gists_of
 from honeybadger_host.web.visits import PER_PAGE, Home, Visit, made
 
-_NEARLY_SPENT: Final = 0.8  # share of a budget from which it is listed
+_NEARLY_SPENT = 0.8  # share of a budget from which it is listed
 
 
 class Need(NamedTuple):

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,9 +18,9 @@ from honeybadger_host.ops.gist import WORDS, gist_of
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 from honeybadger_host.web.markdown import shown_markdown, visible
 
-MAX_OF_A_KIND: Final = 5  # things of one kind on a page that lists several kinds
+MAX_OF_A_KIND = 5  # things of one kind on a page that lists several kinds
 # Lines of both texts; the difference of longer ones is not shown: hostile texts of 20,000 lines each take 3 s.
-_MAX_COMPARED_LINES: Final = 4000
+_MAX_COMPARED_LINES = 4000
 
 
 class Shown(NamedTuple):

@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import orjson
 import uvicorn
@@ -21,7 +20,7 @@ from honeybadger_host.ops.page import PAGE_LOCK
 from honeybadger_host.web.app import build
 from honeybadger_host.web.visits import Home
 
-LINK_FILE: Final = "data/page.json"  # file with the token of the page's next link, for its own user
+LINK_FILE = "data/page.json"  # file with the token of the page's next link, for its own user
 
 
 def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_write: bool) -> None:

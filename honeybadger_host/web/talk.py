@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Final
 
 import anyio
 import orjson
@@ -29,7 +28,7 @@ from honeybadger_host.web.rendering import href
 from honeybadger_host.web.timeline import event, stream
 from honeybadger_host.web.visits import PER_PAGE, Visit, checked_number, go, made
 
-_LOOK_SECONDS: Final = 0.2  # between two looks at an answer that is being written
+_LOOK_SECONDS = 0.2  # between two looks at an answer that is being written
 
 
 def talk(visit: Visit) -> Response:

@@ -1,6 +1,6 @@
 """The tasks of a group: their next runs, the outcome of their last one, and the operator's actions."""
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from honeybadger_agent.wire import Request as Asked
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import PER_PAGE, Visit, action_in, go, made
 
-_ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
+_ACTIONS: dict[str, type[Asked[Any]]] = {
     "run": RunTask,
     "pause": PauseTask,
     "resume": ResumeTask,

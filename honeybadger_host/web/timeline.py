@@ -1,7 +1,6 @@
 """All changes, newest first, told live; the difference that each made, undo and rewind."""
 
 from collections.abc import AsyncIterator
-from typing import Final
 
 import anyio
 import orjson
@@ -16,7 +15,7 @@ from honeybadger_host.web.looking_back import difference_of, look_back, newest_s
 from honeybadger_host.web.rendering import href
 from honeybadger_host.web.visits import Home, NotFound, Visit, checked_number, go, made
 
-_LOOK_SECONDS: Final = 1.0  # between two looks for changes
+_LOOK_SECONDS = 1.0  # between two looks for changes
 
 
 def timeline(visit: Visit) -> Response:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -25,7 +25,7 @@ from honeybadger_host.web.rendering import Shown, page
 
 __all__ = ["Conflict", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]  # and what is defined below
 
-PER_PAGE: Final = 50  # rows of a table on one page
+PER_PAGE = 50  # rows of a table on one page
 
 
 class HostDown(Exception):

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO
 
 import anyio
 import orjson
@@ -110,7 +110,7 @@ def _newest_first(fd: int, size: int) -> Iterator[bytes]:
     return (line for _, line in islice(lines_back(fd, size), 1, None))
 
 
-ANY_GROUP: Final = ""  # means every group
+ANY_GROUP = ""  # means every group
 
 
 class Arrivals:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
@@ -36,7 +36,7 @@ from honeybadger_host.work.task_files import MAX_WHY_LENGTH
 DELIVERY_SECONDS = 30.0  # how long one delivery may take
 FIRST_PAUSE_SECONDS = 1.0  # after a failed delivery; each further failure doubles it
 MAX_PAUSE_SECONDS = 600.0  # the pause does not grow beyond this
-_SINCE: Final = ""  # means all groups: the newest message when the host first saw a target
+_SINCE = ""  # means all groups: the newest message when the host first saw a target
 
 
 class NotDelivered(Exception):

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -16,7 +16,7 @@ from honeybadger_host.journal.changes import Change, fingerprint, read_whole
 from honeybadger_host.memory.turn_log_store import TurnLogs
 from honeybadger_host.work.task_files import Event, TaskFile, TaskState, TaskStates, recorded
 
-_RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
+_RUN_FORMAT = "%Y%m%dT%H%M%S%fZ"
 
 
 def stamp_of(at: datetime) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -50,7 +50,7 @@ from honeybadger_host.work.task_files import (
 from honeybadger_host.work.times import Schedule, due, missed_before, next_run
 
 LOOK_SECONDS = 60.0  # between two looks at the clock, which may be set, and at the agents of idle tasks
-_RETRIES: Final = 2  # retries of a run whose model is unavailable; after a failure of the disk there is no limit
+_RETRIES = 2  # retries of a run whose model is unavailable; after a failure of the disk there is no limit
 RETRY_SECONDS = 60.0  # pause before the first retry; all others wait twice as long
 
 

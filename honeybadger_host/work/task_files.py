@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
 from pydantic import Field, StringConstraints, TypeAdapter
@@ -26,11 +26,11 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Type of a schedule -> the member that it needs.
-_GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
-_ID: Final = re.compile(TASK_ID)
-_FAR: Final = datetime(3000, 1, 1, tzinfo=UTC)  # an interval after it is still a time that exists
+_GOES_WITH = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
+_ID = re.compile(TASK_ID)
+_FAR = datetime(3000, 1, 1, tzinfo=UTC)  # an interval after it is still a time that exists
 
 
 class TaskFile(TaskMembers):
@@ -166,7 +166,7 @@ Event: TypeAlias = Literal[
     "scheduled", "done", "failed", "missed", "skipped", "paused", "resumed", "cancelled", "asked"
 ]
 TaskKey: TypeAlias = tuple[str, str]  # group and id
-MAX_WHY_LENGTH: Final = 500  # characters; the log has the rest
+MAX_WHY_LENGTH = 500  # characters; the log has the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class TaskState:
         return replace(state, until=max(state.until, self.until), why=state.why[:MAX_WHY_LENGTH])
 
 
-_STATE: Final = TypeAdapter(TaskState)
+_STATE = TypeAdapter(TaskState)
 
 
 def recorded(group: str, state: TaskState) -> Added:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-_MINUTE: Final = timedelta(minutes=1)
-_MAX_SET_BACK: Final = timedelta(hours=3)  # no zone sets its clock back by more at once
+_MINUTE = timedelta(minutes=1)
+_MAX_SET_BACK = timedelta(hours=3)  # no zone sets its clock back by more at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ def _wall(at: datetime, zone: ZoneInfo) -> datetime:
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
-MAX_MADE_UP: Final = 24  # newest missed runs that `all` makes up for: a day of an hourly task
-SKIP_GRACE_SECONDS: Final = 60.0  # a run with `skip` may begin this late: a busy host has not missed it
+MAX_MADE_UP = 24  # newest missed runs that `all` makes up for: a day of an hourly task
+SKIP_GRACE_SECONDS = 60.0  # a run with `skip` may begin this late: a busy host has not missed it
 
 
 @dataclass(frozen=True, slots=True)

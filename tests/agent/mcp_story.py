@@ -5,12 +5,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 # The command as it is installed, with warnings as errors.
-COMMAND: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp")
+COMMAND = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "mcp")
 
 
 def arguments(home: Path, *more: str, sender: str = "claude") -> list[str]:
@@ -18,7 +18,7 @@ def arguments(home: Path, *more: str, sender: str = "claude") -> list[str]:
     return [*COMMAND[1:], "--home", str(home), "--sender", sender, *more]
 
 
-HELLO: Final[Mapping[str, Any]] = {
+HELLO: Mapping[str, Any] = {
     "method": "initialize",
     "id": 1,
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tests.hosting import PATIENCE
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Route
 
 # The first has no window to draw: half of the processor time.
-_NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_FLAGS: Final = (
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-quic"),
 )
-_WATCH: Final = """
+_WATCH = """
 document.addEventListener("securitypolicyviolation", (event) => {
   window.policyRefused(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
 });
 """
-_FAULTS: Final = """(rules) => axe.run(document, {resultTypes: ["violations"], preload: false, ...rules}).then(
+_FAULTS = """(rules) => axe.run(document, {resultTypes: ["violations"], preload: false, ...rules}).then(
   (found) => found.violations.map((each) =>
     `${each.id} (${each.impact}): ` + each.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)).join(" | ")))"""
-WIDE: Final = 1280
-TELEPHONE: Final = 360
-_HEIGHT: Final = 800
+WIDE = 1280
+TELEPHONE = 360
+_HEIGHT = 800
 
 
 def find_chromium() -> str:

@@ -1,9 +1,7 @@
 """Thirty texts that want to be more than text."""
 
-from typing import Final
-
-_RUN: Final = "ran(1)"
-HOSTILE: Final[dict[str, str]] = {
+_RUN = "ran(1)"
+HOSTILE: dict[str, str] = {
     "script": f"<script>{_RUN}</script>",
     "script that closes what it stands in": f"</textarea></div></code></pre></title><script>{_RUN}</script>",
     "script in a comment": f"--><!--><script>{_RUN}</script><!--",
@@ -35,5 +33,5 @@ HOSTILE: Final[dict[str, str]] = {
     "long word": "w" * 3000 + " " + "\U0001f98a" * 400,
     "stacked marks": ("Z" + "\u0301\u0316\u0317\u0334" * 40) * 6,
 }
-LONG_LINE: Final = "<b>" + "0123456789 <i>&amp;\u202e" * 60_000  # A line of more than 1 MB
-TAG: Final = "<b onclick=ran(1)>"
+LONG_LINE = "<b>" + "0123456789 <i>&amp;\u202e" * 60_000  # A line of more than 1 MB
+TAG = "<b onclick=ran(1)>"

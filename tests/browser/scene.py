@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import quote
 
 import orjson
@@ -14,9 +14,9 @@ from honeybadger_host.files.home import make_home
 from tests.commands import cli_json
 from tests.hosting import PATIENCE, HostProcess, RawSender, wait_for
 
-GROUP: Final = "family"
-REVIEWED: Final = "careful"
-SETTINGS: Final[dict[str, object]] = {
+GROUP = "family"
+REVIEWED = "careful"
+SETTINGS: dict[str, object] = {
     "ops.maintenance.HOUSEKEEPING_SECONDS": 1,
     "memory.writes": f"{REVIEWED}=review",
     "context.budget_tokens": 1000,
@@ -24,17 +24,17 @@ SETTINGS: Final[dict[str, object]] = {
     "model.name": "scripted:talk.json",
     "model.curation": "scripted:curation.json",
 }
-QUESTION: Final = "Which movers do we have?"
-ANSWER: Final = (
+QUESTION = "Which movers do we have?"
+ANSWER = (
     "The movers are Silva & Filhos. They want 1,850 EUR and come on 12 March at 8:00. The piano goes last, because the "
     "stairs are narrow."
 )
-LONG_QUESTION: Final = "Which movers were there, one by one?"
+LONG_QUESTION = "Which movers were there, one by one?"
 # Takes five seconds: a busy browser sees it being written.
-LONG_ANSWER: Final = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
-REFUSED_QUESTION: Final = "Is anybody there?"
-ENDLESS_QUESTION: Final = "Count, please."  # its answer takes minutes: who asks it stops it
-_FACTS: Final = (
+LONG_ANSWER = " ".join(f"The movers of the year {1900 + number}." for number in range(1, 25))
+REFUSED_QUESTION = "Is anybody there?"
+ENDLESS_QUESTION = "Count, please."  # its answer takes minutes: who asks it stops it
+_FACTS = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
     ("We move to Lisbon on 12 March.", "moving", "The day of the move", ["moving"]),
     ("Our new address is Rua das Flores 7.", "moving/address", None, ["lisbon"]),
@@ -43,13 +43,13 @@ _FACTS: Final = (
     ("Prefers tea without sugar in the afternoon.", "people/ann", None, ["tea"]),
     ("Do not call the landlord before 10:00 - write instead.", "anti-patterns", None, None),
 )
-_NOTES: Final = (
+_NOTES = (
     ("ann", "The piano goes last, the stairs are narrow.", "Moving"),
     ("ann", "Ben wants the room with the balcony.", None),
     ("planner", "The landlord wants the keys on 11 March.", "Moving"),
     ("planner", "The school in Lisbon starts on 18 March.", "School"),
 )
-_TURNS: Final[tuple[tuple[Literal["user", "assistant"], str, str], ...]] = (
+_TURNS: tuple[tuple[Literal["user", "assistant"], str, str], ...] = (
     ("user", "Who brings the piano down?", "ann"),
     ("assistant", "Silva & Filhos do. The piano goes last, because the stairs are narrow.", "planner"),
     ("user", "And when do we hand over the keys?", "ben"),

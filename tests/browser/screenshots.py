@@ -3,16 +3,15 @@
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
 
 from tests.browser.chromium import Tab, new_tab, opened_browser
 from tests.browser.scene import GROUP, QUESTION, Scene, scene_host
 from tests.page import Page
 
-_WIDTH: Final = 1000
-_TELEPHONE: Final = 390
-_MAX_HEIGHT: Final = 1100
-_SHOTS: Final = {
+_WIDTH = 1000
+_TELEPHONE = 390
+_MAX_HEIGHT = 1100
+_SHOTS = {
     "home": "/",
     "context": f"/g/{GROUP}/context?message=Which+movers+do+we+have",
     "entry": f"/g/{GROUP}/entry?id={{entry}}",

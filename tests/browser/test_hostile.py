@@ -1,7 +1,6 @@
 """Memory that wants to be more than text: nothing of it runs, asks for anything, or moves what the page says."""
 
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 import orjson
@@ -15,15 +14,15 @@ from tests.browser.scene import REVIEWED, Scene
 from tests.hosting import RawSender, wait_for
 from tests.people import newest_edit, wait_until_looked_at
 
-GROUP: Final = "hostile"
-_PAGES: Final = (
+GROUP = "hostile"
+_PAGES = (
     *("/g/{group}/context?message=script+evil", "/g/{group}/context?session={session}", "/g/{group}/memory"),
     *("/g/{group}/memory?kind=notes", "/g/{group}/memory?query=script+evil+x", "/g/{group}/blame"),
     *("/g/{group}/memory?kind=archived", "/g/{group}/tasks"),
     *("/g/{group}/search?query=script+evil+x&limit=100", "/g/{group}/timeline", "/timeline"),
     *("/g/{group}/talk?session={session}", "/g/{group}/talk", f"/g/{REVIEWED}/review", "/health", "/"),
 )
-_SHAPE: Final = """() => {
+_SHAPE = """() => {
   const main = document.querySelector("main");
   const odd = [...document.querySelectorAll("*")].filter((each) =>
     [...each.attributes].some((one) => one.name.startsWith("on") || one.name === "style") ||
@@ -43,7 +42,7 @@ _SHAPE: Final = """() => {
     marks: (document.body.innerText.match(/[\\u202a-\\u202e\\u2066-\\u2069\\u200b]/g) ?? []).length,
   };
 }"""
-_AS_IT_SHOULD_BE: Final = {"odd": [], "away": [], "top": "brand", "direction": "ltr", "visible": True, "marks": 0}
+_AS_IT_SHOULD_BE = {"odd": [], "away": [], "top": "brand", "direction": "ltr", "visible": True, "marks": 0}
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Every page as it is read: by everybody's eyes, on a telephone, with the keyboard alone, and without JavaScript."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 
@@ -10,7 +9,7 @@ from tests.browser.conftest import MakeTab, Site
 from tests.browser.scene import GROUP, REVIEWED, Scene
 
 # Name -> address, and what a person reads there.
-PAGES: Final = {
+PAGES = {
     "what needs you": ("/", "family/scanner/receipt-17"),
     "groups by name": ("/?named=fam", "family"),
     "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "absent parts: "),
@@ -34,17 +33,17 @@ PAGES: Final = {
     "talk": (f"/g/{GROUP}/talk", "because the stairs are narrow"),
     "no such page": ("/nowhere", "Not found"),
 }
-_WCAG_22: Final = {"target-size": {"enabled": True}}  # axe looks at it only when told
-_OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
-_COLOURLESS: Final = {rule: {"enabled": False} for rule in _OF_COLOUR}  # colours are those of the wide window
-_FOCUSABLE: Final = """() => [...document.querySelectorAll(
+_WCAG_22 = {"target-size": {"enabled": True}}  # axe looks at it only when told
+_OF_COLOUR = ["color-contrast", "link-in-text-block"]
+_COLOURLESS = {rule: {"enabled": False} for rule in _OF_COLOUR}  # colours are those of the wide window
+_FOCUSABLE = """() => [...document.querySelectorAll(
   "a[href], button:enabled, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
   .filter((each) => each.checkVisibility()).length"""
-_WALK: Final = """() => {
+_WALK = """() => {
   window.walked = new Map();
   document.addEventListener("focusin", ({target: at}) => window.walked.set(at, getComputedStyle(at).outlineStyle));
 }"""
-_WALKED: Final = "() => [...window.walked].map(([at, outline]) => [outline, at.outerHTML.slice(0, 120)])"
+_WALKED = "() => [...window.walked].map(([at, outline]) => [outline, at.outerHTML.slice(0, 120)])"
 
 
 @pytest.fixture(params=PAGES)

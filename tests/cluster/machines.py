@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pytest
@@ -25,7 +25,7 @@ from honeybadger_host.settings import Cluster as Settings
 from tests.cluster.servers import Servers, reached
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
-TABLES: Final = ("changes", "receipts", "turns", "spent", "seen", "tasks", "emptied", "tombstones", "texts")
+TABLES = ("changes", "receipts", "turns", "spent", "seen", "tasks", "emptied", "tombstones", "texts")
 
 
 def dump(journal: Path) -> dict[str, list[tuple[object, ...]]]:

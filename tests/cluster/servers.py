@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from honeybadger_host.cluster.servers import Servers as Connection
 from honeybadger_host.cluster.servers import Unreachable
@@ -23,10 +23,10 @@ from tests.hosting import wait_for
 
 T = TypeVar("T")
 # Not the numbers that pytest-randomly gives every test alike, also those that run at the same time.
-_DRAWN: Final = random.SystemRandom()
-_PROGRAM: Final = Path(sys.executable).with_name("nats-server")
+_DRAWN = random.SystemRandom()
+_PROGRAM = Path(sys.executable).with_name("nats-server")
 # Nobody is where it advertises itself: the servers reach each other by their routes alone, as through a proxy.
-_CONFIG: Final = """
+_CONFIG = """
 server_name: {name}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
@@ -37,7 +37,7 @@ cluster {{
   routes: [{routes}]
 }}
 """
-ALONE: Final = """
+ALONE = """
 server_name: {name}
 listen: 127.0.0.1:{client}
 jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
@@ -45,9 +45,7 @@ jetstream {{ store_dir: "{store}", sync_interval: always, max_file_store: 2GB }}
 
 
 # The first line of a server that wants a key and offers no TLS.
-PLAIN_INFO: Final = (
-    b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true,"nonce":"abc"}\r\n'
-)
+PLAIN_INFO = b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true,"nonce":"abc"}\r\n'
 
 
 @contextlib.contextmanager

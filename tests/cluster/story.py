@@ -16,7 +16,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -34,18 +34,18 @@ from tests.cluster.servers import Proxy, reached
 from tests.cluster.servers import Servers as Running
 from tests.hosting import RawSender, request, run_cli, wait_for
 
-GROUPS: Final = tuple(f"g{number:02}" for number in range(20))
-FORGED: Final = "said by nobody who may"
-_PEOPLES: Final = b"a person wrote"
-_TRY_SECONDS: Final = 0.8
+GROUPS = tuple(f"g{number:02}" for number in range(20))
+FORGED = "said by nobody who may"
+_PEOPLES = b"a person wrote"
+_TRY_SECONDS = 0.8
 # Longest pause of a client; the short form does as much with a third of the requests.
-_PAUSE_SECONDS: Final = 0.25 if "HB_CLUSTER_FAULTS" in os.environ else 1.0
-_FEW: Final = 300  # changes, of which the last one is looked back at; else two more
+_PAUSE_SECONDS = 0.25 if "HB_CLUSTER_FAULTS" in os.environ else 1.0
+_FEW = 300  # changes, of which the last one is looked back at; else two more
 
 Fault: TypeAlias = Callable[[], None]
 
 # A wall clock that a file sets: how many seconds it is ahead.
-CLOCK: Final = """
+CLOCK = """
 import time
 real, real_ns = time.time, time.time_ns
 

@@ -4,7 +4,7 @@ import itertools
 import json
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.cluster.story import residue
 from tests.cluster.test_kill_points import IS_LONG, KILL, wait_until_dead
 from tests.hosting import RawSender, request, run_cli, wait_for
 
-OWNER: Final = {
+OWNER = {
     "before what is forgotten is in the log": """
 around(log.Log, 'append', before=die, when=lambda self, data: b'forgetting' in data)
 """,
@@ -39,17 +39,17 @@ around(member, 'publish_snapshot', after=die, when=lambda servers, names, path: 
 """,
     "while others look": "around(member, 'missing', after=die)",
 }
-FOLLOWER: Final = {
+FOLLOWER = {
     "before its files": "around(member, 'take_out', before=die)",
     "between its files and the commit": "around(member, 'take_out', after=die)",
     "behind the commit": "around(member, 'vacuum', before=die)",
     "before it looked": "around(member, 'look_for', before=die)",
 }
-POINTS: Final = KILL.replace("def has_it", "from honeybadger_host.journal import journal\n\ndef has_it")
-SURVIVORS: Final = ("the same machine", "another")
-ENDS: Final = list(itertools.product(OWNER, SURVIVORS) if IS_LONG else zip(OWNER, SURVIVORS * 3, strict=True))
-SECRETS: Final = [f"the cellar key hangs behind barrel {number:02}" for number in range(len(ENDS))]
-SECRET: Final = SECRETS[0]
+POINTS = KILL.replace("def has_it", "from honeybadger_host.journal import journal\n\ndef has_it")
+SURVIVORS = ("the same machine", "another")
+ENDS = list(itertools.product(OWNER, SURVIVORS) if IS_LONG else zip(OWNER, SURVIVORS * 3, strict=True))
+SECRETS = [f"the cellar key hangs behind barrel {number:02}" for number in range(len(ENDS))]
+SECRET = SECRETS[0]
 
 
 def wait_until_gone(cluster: Cluster, secret: str) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Sequence
-from typing import Final
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.cluster.machines import Cluster, Machine
 from tests.hosting import RawSender, wait_for
 
 # What it is to be killed at is the commit of the request with the id `meant`.
-KILL: Final = """
+KILL = """
 import os, signal
 from honeybadger_host.cluster import files, log, member
 
@@ -38,7 +37,7 @@ def has_it(*given):
 def holds_it(committing, connection):
     return any("meant" in row for _, rows in committing._recorded.statements for row in rows)
 """
-COMMITS: Final = {
+COMMITS = {
     "before the record is published": "around(log.Log, 'append', before=die, when=has_it)",
     "between two parts of the record": """
 def halve():
@@ -50,28 +49,28 @@ around(log.Log, 'append', before=halve, when=has_it)
     "between the answer of the log and the commit": "around(log.Log, 'append', after=die, when=has_it)",
     "between the commit and the reply": "around(log.Committing, 'commit', after=die, when=holds_it)",
 }
-TAKEOVERS: Final = {
+TAKEOVERS = {
     "before the epoch": "around(log.Log, 'own', before=die)",
     "between the epoch and the commit": "around(log.Log, 'own', after=die)",
     "before the files": "around(member, 'place_files', before=die)",
     "in the middle of the files": "around(files, '_place', after=die)",
     "behind the files": "around(member, 'place_files', after=die)",
 }
-FOLLOWS: Final = {
+FOLLOWS = {
     "before the record is in the journal": "around(member, 'apply_record', before=die)",
     "between the record and the commit": "around(member, 'apply_record', after=die)",
     "behind the commit": """
 around(member.Member, '_apply', after=die, when=lambda self, writer, records: len(records) > 0)
 """,
 }
-IS_LONG: Final = "HB_CLUSTER_FAULTS" in os.environ
-SOME_COMMITS: Final = [*COMMITS] if IS_LONG else [*COMMITS][1:3]
-SOME_TAKEOVERS: Final = (
+IS_LONG = "HB_CLUSTER_FAULTS" in os.environ
+SOME_COMMITS = [*COMMITS] if IS_LONG else [*COMMITS][1:3]
+SOME_TAKEOVERS = (
     [(point, survivor) for point in TAKEOVERS for survivor in ("the same machine", "another")]
     if IS_LONG
     else [("between the epoch and the commit", "another"), ("in the middle of the files", "the same machine")]
 )
-COMMIT_FIRST: Final = """
+COMMIT_FIRST = """
 def commit(self, connection, *, is_last):
     statements = self._recorded.statements
     connection.execute("COMMIT")

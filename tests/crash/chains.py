@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -20,9 +20,9 @@ from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, end
 from tests.crash.story import Story, Verdict, read
 from tests.hosting import at_once
 
-_QUICK_CHECKPOINTS: Final = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
-_KILLED: Final = -9
-WAYS: Final[Sequence[When]] = ("before", "after", "torn")
+_QUICK_CHECKPOINTS = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
+_KILLED = -9
+WAYS: Sequence[When] = ("before", "after", "torn")
 
 
 @dataclass(slots=True)

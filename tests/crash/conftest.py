@@ -7,14 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.crash.features import FEATURES
 from tests.crash.hosts import Nursery, Work
 
-IS_LONG: Final = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
+IS_LONG = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_host.curation.consolidation import SECTIONS
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
@@ -37,8 +37,8 @@ from tests.flows.world import put_task, records
 from tests.hosting import HostProcess, RawSender, request, turns_of, wait_for
 from tests.people import edits_in, newest_edit, settle, wait_until_looked_at
 
-_MANY_ATTEMPTS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
-_ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
+_MANY_ATTEMPTS = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
+_ONE_BY_ONE = {"spool.pipeline.BATCH_REQUESTS": 1}
 
 
 def copied(home: Path) -> Callable[[Path], object]:
@@ -85,8 +85,8 @@ def asked_of(
     return Work(settings, begin, is_done, check, ask=lambda copy: ask(copy, requests), stride=stride)
 
 
-HOURS: Final = 3  # runs of one task that are due at the start, all to be made up for; of the other it is one
-_SLOW_CLOCK: Final = f"""
+HOURS = 3  # runs of one task that are due at the start, all to be made up for; of the other it is one
+_SLOW_CLOCK = f"""
 from datetime import UTC, datetime, timedelta
 from honeybadger_host import compose
 compose.wall_clock = lambda: datetime.now(UTC) - timedelta(hours={HOURS})
@@ -134,7 +134,7 @@ def tasks(nursery: Nursery, folder: Path) -> Work:
     return Work(_MANY_ATTEMPTS, copied(home), is_done, check, write_script, stride=397, later=250)
 
 
-SPECIALISTS: Final = {"cook": "a menu", "buyer": "a list"}
+SPECIALISTS = {"cook": "a menu", "buyer": "a list"}
 
 
 def write_scripts(home: Path, run: int) -> None:
@@ -240,13 +240,13 @@ def messages(nursery: Nursery, folder: Path) -> Work:
     return Work(settings, begin, is_done, check, stride=61, later=60)
 
 
-FACT: Final = "I am Ann, and I move to Lisbon on 12 March."
-_CURATED: Final = {
+FACT = "I am Ann, and I move to Lisbon on 12 March."
+_CURATED = {
     "model.curation": "scripted:script.json",
     "curation.runner.LOOK_SECONDS": 0.02,
     "curation.runner.FIRST_PAUSE_SECONDS": 0.1,
 }
-CONSOLIDATED: Final = {**_CURATED, "consolidation.memory_window": 10}
+CONSOLIDATED = {**_CURATED, "consolidation.memory_window": 10}
 
 
 def make_talk(home: Path) -> None:
@@ -289,11 +289,11 @@ def consolidation(nursery: Nursery, folder: Path) -> Work:
     return Work(CONSOLIDATED, make_talk, is_done, check, write_script, stride=167, later=60)
 
 
-_RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
-_ALWAYS: Final = f"{_RENT[:-1]}, always."
-_TEA: Final = "Ann prefers green tea over coffee."
-ENTRIES: Final = {"rent1": _RENT, "rent2": _ALWAYS, "tea1": _TEA, "tea2": _TEA}
-DREAMT: Final = {**_CURATED, "dream.schedule": "0 0 1 1 *"}
+_RENT = "The rent of the flat is 950 EUR a month, to Mr Glanz."
+_ALWAYS = f"{_RENT[:-1]}, always."
+_TEA = "Ann prefers green tea over coffee."
+ENTRIES = {"rent1": _RENT, "rent2": _ALWAYS, "tea1": _TEA, "tea2": _TEA}
+DREAMT = {**_CURATED, "dream.schedule": "0 0 1 1 *"}
 
 
 def write_entries(home: Path, entries: Mapping[str, str]) -> None:
@@ -347,8 +347,8 @@ def dream(nursery: Nursery, folder: Path) -> Work:
     return Work(DREAMT, make_sleeper, is_done, check, write_script, stride=227, later=80)
 
 
-_BEFORE: Final = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
-_AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
+_BEFORE = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
+_AFTER = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
 
 
 def recorded_edits(nursery: Nursery, folder: Path) -> Work:
@@ -462,8 +462,8 @@ def edited_note(nursery: Nursery, folder: Path) -> Work:
     return edited.work({"e1": asked}, check)
 
 
-SECRET: Final = "the cellar key hangs behind the third barrel"
-FORGETTING: Final = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
+SECRET = "the cellar key hangs behind the third barrel"
+FORGETTING = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
 
 
 def tell(home: Path) -> None:
@@ -491,7 +491,7 @@ def _texts_in(path: Path) -> Iterator[bytes]:
             yield zlib.decompressobj().decompress(data[packed.start() :])
 
 
-TO_FORGET: Final = {"operator/f1": request("f1", "forget", payload={"text": SECRET.upper()})}
+TO_FORGET = {"operator/f1": request("f1", "forget", payload={"text": SECRET.upper()})}
 
 
 def forget(nursery: Nursery, folder: Path) -> Work:
@@ -530,7 +530,7 @@ def forget(nursery: Nursery, folder: Path) -> Work:
     return asked_of(told, TO_FORGET, FORGETTING, check, stride=331)
 
 
-_ARCHIVED: Final = re.compile(
+_ARCHIVED = re.compile(
     rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 1\n> Archived [\dTZ:-]{20} by operator: change 2 was undone\n"
     rb"\n## Notes \(ann, [\d :-]{16}\)\n- note 3\n> Archived [\dTZ:-]{20} by operator: change 4 was undone\n"
 )
@@ -582,7 +582,7 @@ def contexts(nursery: Nursery, folder: Path) -> Work:
     return asked_of(home, requests, _ONE_BY_ONE, check, stride=127)
 
 
-FEATURES: Final[Mapping[str, Callable[[Nursery, Path], Work]]] = {
+FEATURES: Mapping[str, Callable[[Nursery, Path], Work]] = {
     made.__name__: made
     for made in (
         *(tasks, delegation, messages, consolidation, dream, forget, removed_notes),

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from tests.crash.story import Story, read
 from tests.hosting import Child, arguments_of, forge, locked, wait_for
 
-_MAX_SECONDS: Final = 90.0
-SHIM: Final = Path(__file__).with_name("faults.c")
+_MAX_SECONDS = 90.0
+SHIM = Path(__file__).with_name("faults.c")
 
 # Three commits where there could be one, and everything settled at the next checkpoint.
-QUICK: Final[Mapping[str, object]] = {
+QUICK: Mapping[str, object] = {
     "ipc.sweep_seconds": 0.01,
     "ipc.watch": False,
     "spool.pipeline.BATCH_REQUESTS": 6,
@@ -29,7 +29,7 @@ QUICK: Final[Mapping[str, object]] = {
 }
 
 # For a host that records what people edited without waiting for more of it.
-RECORDED_AT_ONCE: Final[Mapping[str, object]] = {
+RECORDED_AT_ONCE: Mapping[str, object] = {
     "documents.saves.QUIET_SECONDS": 0,
     "ops.maintenance.EDITS_SECONDS": 0.01,
     "ops.maintenance.CHECKPOINT_SECONDS": 0.05,

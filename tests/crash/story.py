@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
@@ -23,12 +23,10 @@ from honeybadger_host.memory.entries.entry import entry_id
 from honeybadger_host.text.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "program"]
-SESSION: Final = "talk"  # of each group: what is said goes there
-KEYED: Final = "keyed"  # session of the turns with keys
-BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
-_ENTRY: Final = re.compile(
-    rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
-)
+SESSION = "talk"  # of each group: what is said goes there
+KEYED = "keyed"  # session of the turns with keys
+BOXES = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
+_ENTRY = re.compile(rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n")
 
 
 @dataclass(frozen=True, slots=True)

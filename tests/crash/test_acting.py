@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -32,9 +32,9 @@ from tests.flows.test_push import Receiver, configure, receiving
 from tests.flows.world import put_task, records
 from tests.hosting import RawSender, request, turns_of, wait_for
 
-KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))
-_AT_ONCE: Final = 4
-SETTINGS: Final[Mapping[str, object]] = {
+KILLS = int(os.environ.get("HB_ACTING_KILLS", "3000"))
+_AT_ONCE = 4
+SETTINGS: Mapping[str, object] = {
     "life.grace_seconds": 60,
     "log.level": "warning",
     "work.push.FIRST_PAUSE_SECONDS": 0.05,
@@ -42,9 +42,9 @@ SETTINGS: Final[Mapping[str, object]] = {
     "spool.turn_queue.ATTEMPTS": 1000,
     "tasks.least_seconds": 1,
 }
-_PATIENCE: Final = 900.0 if IS_LONG else 90.0
+_PATIENCE = 900.0 if IS_LONG else 90.0
 _PEOPLE, _CLOCK, _POST = "people", "clock", "post"
-_SENDERS: Final = ("cid", "dan")
+_SENDERS = ("cid", "dan")
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pytest
@@ -25,13 +25,13 @@ from tests.crash.story import Sent, Story, producing, read
 from tests.hosting import wait_for
 from tests.people import save, settle
 
-KILLS: Final = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
-SENDERS: Final = (("alpha", "ann"), ("alpha", "bob"))
-_AT_ONCE: Final = 4
-_PAUSE_SECONDS: Final = 0.05
-_LONG_PAUSE_SECONDS: Final = 3.5  # in which notes settle, where no host is killed meanwhile
+KILLS = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
+SENDERS = (("alpha", "ann"), ("alpha", "bob"))
+_AT_ONCE = 4
+_PAUSE_SECONDS = 0.05
+_LONG_PAUSE_SECONDS = 3.5  # in which notes settle, where no host is killed meanwhile
 # An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good.
-_OLDEST_TEXT_SECONDS: Final = 1.0
+_OLDEST_TEXT_SECONDS = 1.0
 
 
 class Editor:

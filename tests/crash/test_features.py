@@ -7,7 +7,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -47,7 +46,7 @@ def test_a_power_cut_at_any_call_leaves_each_whole(
         cut_again(nursery, tmp_path, rng, work, 1 if IS_LONG else work.stride)
 
 
-_ON_REQUEST: Final = {**DREAMT, "dream.schedule": "", "model.curation": "offline"}
+_ON_REQUEST = {**DREAMT, "dream.schedule": "", "model.curation": "offline"}
 
 
 @pytest.mark.parametrize("point", ["committed", "kept", "replied"])

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -22,13 +22,13 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import When
 from tests.hosting import Child, Forge, HostProcess, forge, frozen_environment, turns_of, wait_for
 
-SENDER: Final = "claude-code"
-EVENTS: Final = ("Stop", "UserPromptSubmit", "SessionStart", "SessionEnd")[: None if IS_LONG else 2]
-KILLS: Final = 10_000 if IS_LONG else 1  # each call is struck once at least
+SENDER = "claude-code"
+EVENTS = ("Stop", "UserPromptSubmit", "SessionStart", "SessionEnd")[: None if IS_LONG else 2]
+KILLS = 10_000 if IS_LONG else 1  # each call is struck once at least
 # All calls of a hook on the files of a home.
-KINDS: Final = "write,sync,rename,unlink,truncate,create,open"
+KINDS = "write,sync,rename,unlink,truncate,create,open"
 # The program in a process that has imported it already.
-FORKED: Final = """
+FORKED = """
 import os, sys
 from honeybadger_agent.hooks.program import events, transcripts
 sys.argv[1:] = ["claude-code"]
@@ -37,7 +37,7 @@ events.main()
 os._exit(0)
 """
 # A fault of the control: keys that are not the transcript's.
-NEW_KEYS: Final = """
+NEW_KEYS = """
 turn_of = transcripts.turn_of
 transcripts.turn_of = lambda key, *rest: turn_of(key + os.urandom(8).hex(), *rest)
 """

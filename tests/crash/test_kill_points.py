@@ -5,7 +5,6 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -14,8 +13,8 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When
 from tests.hosting import at_once
 
-POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
-_MIN_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
+POINTS = ("placed", "committed", "projected", "replied", "unlinked")
+_MIN_KILLS = int(os.environ.get("HB_CRASH_KILLS", "10000"))
 
 
 @pytest.mark.parametrize(("when", "stride"), [("before", 449), ("after", 509), ("torn", 227)])

@@ -5,7 +5,6 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
 from tests.crash.story import BOXES, Story, producing
 
-_MIN_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
+_MIN_CUTS = int(os.environ.get("HB_CRASH_CUTS", "3000"))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -22,8 +21,8 @@ from tests.crash.test_kill_points import POINTS
 from tests.hosting import Child, wait_for
 from tests.people import settle
 
-TURNS: Final = 60
-_IN_PIECES: Final = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing.MAX_RECORDS": 10}
+TURNS = 60
+_IN_PIECES = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing.MAX_RECORDS": 10}
 
 
 def exported(home: Path, group: str, target: Path) -> bytes:

@@ -4,25 +4,25 @@
 `docs` with the name `taken.md`, a line that a person typed into MEMORY.md, and a version of the session `main`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import ErrorCode
 
 Row = tuple[dict[str, Any], ErrorCode, str | None, str]
 
-TOKEN: Final = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
-NO_ID: Final = "k3v9x2m4q7p1"
-DEEP: Final = "[" * 600 + "]" * 600
-BLANK: Final = (" ", "\n\n", "\u200b\u2060", "\x00", "\u2800", " \n\t\u202e\ufeff")
-FORGED: Final = ("a\nb", "a]: hi [b", "[", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", " ", "\u3164", "a\x1b[1m")
-KEYS: Final = (" ", " k", "k ", "a\nb", "a\u2028b", "a\x00b", "\u200b", "a\u202eb", "a\u200bb", "\u2800", "a\rb")
-REPLACED: Final = {"content": "x", "name": "taken.md", "category": "docs", "replace": True}
-DAILY: Final = {"name": "News", "description": "Tell it", "schedule_type": "cron", "cron_expression": "0 9 * * *"}
-LATER: Final = {"query": "tea", "since": "2026-05-02"}
-ONCE: Final = {"name": "News", "description": "Tell it", "schedule_type": "once"}
-OFTEN: Final = {"name": "News", "description": "Tell it", "schedule_type": "interval"}
+TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+NO_ID = "k3v9x2m4q7p1"
+DEEP = "[" * 600 + "]" * 600
+BLANK = (" ", "\n\n", "\u200b\u2060", "\x00", "\u2800", " \n\t\u202e\ufeff")
+FORGED = ("a\nb", "a]: hi [b", "[", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", " ", "\u3164", "a\x1b[1m")
+KEYS = (" ", " k", "k ", "a\nb", "a\u2028b", "a\x00b", "\u200b", "a\u202eb", "a\u200bb", "\u2800", "a\rb")
+REPLACED = {"content": "x", "name": "taken.md", "category": "docs", "replace": True}
+DAILY = {"name": "News", "description": "Tell it", "schedule_type": "cron", "cron_expression": "0 9 * * *"}
+LATER = {"query": "tea", "since": "2026-05-02"}
+ONCE = {"name": "News", "description": "Tell it", "schedule_type": "once"}
+OFTEN = {"name": "News", "description": "Tell it", "schedule_type": "interval"}
 
-TIMES: Final = (
+TIMES = (
     ("2020-01-01T06:05:59Z", "is over"),
     ("2026-12-24", "has no time zone"),
     ("2026-12-24T18:00:00", "has no time zone"),
@@ -53,7 +53,7 @@ def change(type_: str, **payload: Any) -> dict[str, Any]:
     return many({"type": type_, "payload": payload})
 
 
-OF_MANY: Final = "payload.operations.1.payload"
+OF_MANY = "payload.operations.1.payload"
 
 REFUSED: dict[str, list[Row]] = {
     "update_memory": [

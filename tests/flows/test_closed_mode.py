@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 HOST, ALICE, BOB = 64_801, 64_802, 64_803
-SECRET: Final = "between Bob and the host"
+SECRET = "between Bob and the host"
 
-WITH_TWO_CAPABILITIES: Final = f"""
+WITH_TWO_CAPABILITIES = f"""
 import ctypes, os, struct
 libc = ctypes.CDLL(None)
 libc.prctl(8, 1)  # PR_SET_KEEPCAPS
@@ -42,7 +42,7 @@ libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
 libc.prctl(4, 1)  # PR_SET_DUMPABLE, as it is after an exec
 """
 # Name -> uid of the host, and the program with which its process becomes that user.
-HOSTS: Final = {"root": (0, ""), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
+HOSTS = {"root": (0, ""), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
 
 
 def run_as(uid: int, source: str, **variables: object) -> Any:
@@ -79,7 +79,7 @@ class Place:
         return RawSender(self.home, group, sender)
 
 
-BY_EACH_HOST: Final = pytest.mark.parametrize("place", HOSTS, indirect=True)
+BY_EACH_HOST = pytest.mark.parametrize("place", HOSTS, indirect=True)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     shutil.rmtree(folder)
 
 
-HONEST_WORK: Final = """
+HONEST_WORK = """
 os.umask(mask)
 client = SyncClient(home, "main", who)
 note = client.update_memory(f"{who} was here", section="Visits")
@@ -135,7 +135,7 @@ def test_a_sender_does_its_honest_work_whatever_its_umask(place: Place) -> None:
 
 
 # What the owner of a box may do there, and nobody else.
-IN_A_BOX: Final = {
+IN_A_BOX = {
     "list its requests": "os.listdir(box / 'requests')",
     "list its replies": "os.listdir(box / 'replies')",
     "list the group": "os.listdir(box.parent)",
@@ -160,7 +160,7 @@ IN_A_BOX: Final = {
 }
 
 # What only the host may do; destructive ones last.
-IN_THE_HOME: Final = {
+IN_THE_HOME = {
     "list the home": "os.listdir(home)",
     "list the boxes": "os.listdir(home / 'data' / 'ipc')",
     "list the data": "os.listdir(home / 'data')",
@@ -202,14 +202,14 @@ IN_THE_HOME: Final = {
 }
 
 # What only root and the host's own user may do to its process.
-TO_THE_PROCESS: Final = {
+TO_THE_PROCESS = {
     "signal it": "os.kill(pid, 0)",
     "read its memory": "open(f'/proc/{pid}/mem', 'rb')",
     "list its open files": "os.listdir(f'/proc/{pid}/fd')",
     "read its environment": "open(f'/proc/{pid}/environ', 'rb').read()",
 }
 
-TRY_ALL: Final = """
+TRY_ALL = """
 uid, home, box, mine = os.getuid(), Path(home), Path(box), Path(mine)
 results = {}
 for name, source in attempts.items():
@@ -379,7 +379,7 @@ def test_a_lost_replies_folder_is_remade_for_its_sender(place: Place) -> None:
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o700)
 
 
-CHATTING: Final = """
+CHATTING = """
 client = SyncClient(home, "main", who)
 lines = []
 answer = client.chat("Remember that I prefer tea", on_line=lines.append)

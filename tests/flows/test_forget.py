@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -27,9 +27,9 @@ from tests.flows.world import needs_mount, script, use_up_space
 from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, wait_for
 from tests.people import looking, newest_edit, settle
 
-PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
-PLANTED: Final = 200
-FORMS: Final = (
+PHRASE = "Käse fondue \N{SNOWFLAKE} geheim"
+PLANTED = 200
+FORMS = (
     PHRASE,
     PHRASE.upper(),
     unicodedata.normalize("NFD", PHRASE),
@@ -38,7 +38,7 @@ FORMS: Final = (
     PHRASE.replace("geheim", "GeHeim"),
     PHRASE.replace("fondue", "fon\u00addue").replace("geheim", "ge\u200bhe\u2060im"),
 )
-_ESCAPES: Final = (
+_ESCAPES = (
     {"ä": "\\u00e4"},
     {"ä": "\\u00E4", " ": "\\u0020"},
     {"geheim": "g\\u0065heim", "\N{SNOWFLAKE}": "\\u2744"},
@@ -46,7 +46,7 @@ _ESCAPES: Final = (
     {" ": "\\n"},
     {" ": "\\\\t", "ä": "a\\u0308"},
 )
-KEPT: Final = "The garden gate stays shut"
+KEPT = "The garden gate stays shut"
 
 
 class Planting:
@@ -266,7 +266,7 @@ def test_of_200_forgotten_texts_nothing_is_left(planted: Path, make_host: HostFa
 
 
 # A context waits, after it was made, until the ledger has forgotten, two seconds at most.
-_HELD_CONTEXT: Final = """
+_HELD_CONTEXT = """
 import os, threading
 from pathlib import Path
 from honeybadger_host.context.maker import ContextMaker
@@ -369,8 +369,8 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     assert not tombstones.knows("other ordered 2 copper nails")
 
 
-_NOTE: Final = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
-NOTING: Final = {
+_NOTE = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}
+NOTING = {
     "when": "remember",
     "answers": [{"text": "Let me note that.", "calls": [_NOTE]}, {"text": "Noted."}],
 }

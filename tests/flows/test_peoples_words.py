@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -12,8 +12,8 @@ from tests.commands import cli_text
 from tests.hosting import AT_ONCE, HostProcess, RawSender, request, run_agent, wait_for
 from tests.people import newest_edit, settle, wait_until_looked_at
 
-SERVED_WITH: Final = AT_ONCE
-_NUMBERS: Final = count()
+SERVED_WITH = AT_ONCE
+_NUMBERS = count()
 
 
 @pytest.fixture

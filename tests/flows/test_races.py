@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -21,9 +20,9 @@ from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.hosting import HostProcess, RawSender, wait_for
 
-WAYS: Final = ("link", "hard", "fifo", "unlink")
-SECRET: Final = b"the secret of somebody else: " + b"do not read " * 20
-_SECONDS: Final = float(os.environ.get("HB_RACE_SECONDS", "0.25"))
+WAYS = ("link", "hard", "fifo", "unlink")
+SECRET = b"the secret of somebody else: " + b"do not read " * 20
+_SECONDS = float(os.environ.get("HB_RACE_SECONDS", "0.25"))
 
 
 @pytest.fixture(scope="session")
@@ -188,7 +187,7 @@ def test_a_raced_host_writes_nothing_of_foreign_files(
     assert secret.read_bytes() == SECRET
 
 
-NAIVE: Final = """
+NAIVE = """
 import os
 from honeybadger_host.files.safe_files import Incoming, Signature
 from honeybadger_host.spool import request

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pytest
@@ -163,8 +163,8 @@ def wait_for_status(home: Path, is_told: Callable[[str], bool]) -> str:
 
 
 # Answers of a scripted model.
-LIKES_TEA: Final[Mapping[str, Any]] = {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]}
-WRITES_DOWN: Final[Mapping[str, Any]] = {"text": "Let me write that down.", **LIKES_TEA}
+LIKES_TEA: Mapping[str, Any] = {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]}
+WRITES_DOWN: Mapping[str, Any] = {"text": "Let me write that down.", **LIKES_TEA}
 
 
 def slowly(times: int) -> dict[str, Any]:

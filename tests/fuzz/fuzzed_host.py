@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Final, Self, get_args
+from typing import Self, get_args
 
 import anyio
 import orjson
@@ -25,15 +25,15 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.spool import request
 from honeybadger_host.spool.request import Asking, RequestBatch
 
-STEM: Final = "x"
-GROUP: Final = "main"
-SENDER: Final = "mallory"
+STEM = "x"
+GROUP = "main"
+SENDER = "mallory"
 # Requests of one home; then a new one, so that files stay small and every run is as fast as the first.
-_FRESH_AFTER: Final = 400
-_HEADING: Final = re.compile(rb"^## .* \(mallory, \d{4}-\d\d-\d\d \d\d:\d\d\)$", re.MULTILINE)
-_MAX_ERROR_LENGTH: Final = 2_000
+_FRESH_AFTER = 400
+_HEADING = re.compile(rb"^## .* \(mallory, \d{4}-\d\d-\d\d \d\d:\d\d\)$", re.MULTILINE)
+_MAX_ERROR_LENGTH = 2_000
 # What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here.
-_GIVEN: Final = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
+_GIVEN = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
 
 
 class FuzzedHost:

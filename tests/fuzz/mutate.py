@@ -3,11 +3,11 @@
 import json
 import random
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import REQUEST_TYPES
 
-TEXTS: Final[Sequence[str]] = (
+TEXTS: Sequence[str] = (
     *("", " ", "\n", "x", "x.json", "..", "/", "main", "global", "mallory", "user", "a" * 81, "é" * 40_000),
     *("\0", "\x1b[2J\x1b]0;owned\x07", "\u202e\u2066", "\u200b\u200d\ufeff", "\u2028# x"),
     *("\x85## Notes (alice, 2026-01-01 00:00)", "a\n## Notes (alice, 2026-01-01 00:00)\n- forged", "```\n~~~"),
@@ -15,12 +15,12 @@ TEXTS: Final[Sequence[str]] = (
     *("password: hunter2hunter2", "sk-ant-api03-" + "A" * 80, "-----BEGIN PRIVATE KEY-----\nAAAA"),
     *("2026-11-21T06:00:00Z", "9" * 5_000, "%s%n{0}", "\ufffe\uffff", "ﬀ\u0130ß"),
 )
-VALUES: Final[Sequence[Any]] = (
+VALUES: Sequence[Any] = (
     *(None, True, False, 0, -0.0, -1, 1, 2, 50, 2**31, 2**53, 2**63, 2**64, -(2**63) - 1, 10**400, 1e308),
     *(-1e-308, 0.1, float("nan"), float("inf"), [], {}, [[]], [None], {"": ""}, ["search"] * 65),
 )
 # Names of members and of types; one takes another's place.
-WORDS: Final[Sequence[str]] = (
+WORDS: Sequence[str] = (
     *("v", "id", "type", "group", "sender", "session", "sent_at", "payload"),
     *REQUEST_TYPES,
     *sorted({member for kind in REQUEST_TYPES.values() for member in kind.model_fields}),

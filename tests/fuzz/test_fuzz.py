@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import orjson
 import pytest
@@ -18,7 +17,7 @@ from tests.fuzz.fuzzed_host import FuzzedHost, seeds
 from tests.fuzz.mutate import dumped, mutated
 from tests.hosting import request
 
-SEEDS: Final = tuple(orjson.loads(seed) for seed in seeds())
+SEEDS = tuple(orjson.loads(seed) for seed in seeds())
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
@@ -47,7 +46,7 @@ _cut = st.tuples(st.sampled_from(seeds()), st.integers(0, 400), st.binary(max_si
     lambda drawn: drawn[0][: drawn[1]] + drawn[2]
 )
 # Bytes of a request file, from nearly good to noise.
-ANYTHING: Final = st.one_of(_changed(), _filled(), _json.map(lambda value: dumped(value, random.Random(0))), _cut) | (
+ANYTHING = st.one_of(_changed(), _filled(), _json.map(lambda value: dumped(value, random.Random(0))), _cut) | (
     st.binary(max_size=300)
 )
 

@@ -5,22 +5,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.commands import finished
 
-TWICE: Final = Path(__file__).parents[2] / ".ci" / "twice.py"
-ONCE: Final = """
+TWICE = Path(__file__).parents[2] / ".ci" / "twice.py"
+ONCE = """
 from pathlib import Path
 def test_{name}():
     seen = Path("{name}.seen")
     assert seen.exists() or seen.write_text("") == "the first time"
 """
-PASSES: Final = "def test_passes(): pass\n"
-FAILS: Final = "def test_fails(): assert False\n"
-CRASHES: Final = "import os\ndef test_crashes(): os._exit(1)\n"
+PASSES = "def test_passes(): pass\n"
+FAILS = "def test_fails(): assert False\n"
+CRASHES = "import os\ndef test_crashes(): os._exit(1)\n"
 
 Check = Callable[..., subprocess.CompletedProcess[str]]
 

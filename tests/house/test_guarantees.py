@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-TESTS: Final = Path(__file__).parents[1]
-PAGE: Final = (TESTS.parent / "docs" / "guarantees.md").read_text()
-_TEST: Final = re.compile(r"`tests/([\w/]+\.py)::(\w+)`")
-_SEPARATOR: Final = re.compile(r"\|(?:-+\|)+")
+TESTS = Path(__file__).parents[1]
+PAGE = (TESTS.parent / "docs" / "guarantees.md").read_text()
+_TEST = re.compile(r"`tests/([\w/]+\.py)::(\w+)`")
+_SEPARATOR = re.compile(r"\|(?:-+\|)+")
 
 
 @cache

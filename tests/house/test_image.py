@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -16,9 +16,9 @@ from honeybadger_host import __version__
 from tests.commands import finished
 from tests.hosting import HostProcess, frozen_environment
 
-ROOT: Final = Path(__file__).parents[2]
-BIN: Final = Path(sys.executable).parent
-COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
 
 
 def stages() -> list[list[tuple[str, str]]]:

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.commands import finished
 from tests.hosting import frozen_environment
 from tests.house.test_image import ROOT, stages
 
-DIST: Final = ROOT / "dist"
+DIST = ROOT / "dist"
 pytestmark = [
     pytest.mark.skipif("HB_PACKAGES" not in os.environ, reason="it needs an index of packages: make packages"),
     pytest.mark.timeout(600),

@@ -2,12 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Final, get_args
+from typing import get_args
 
 from honeybadger_agent.wire import REQUEST_TYPES, ErrorCode
 from tests.house.test_guarantees import TESTS, problems, promises
 
-PAGE: Final = Path(__file__).with_name("requirements.md").read_text()
+PAGE = Path(__file__).with_name("requirements.md").read_text()
 
 
 def rows_of(heading: str) -> list[str]:

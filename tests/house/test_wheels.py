@@ -6,7 +6,6 @@ import tomllib
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
-from typing import Final
 from zipfile import ZipFile
 
 import pytest
@@ -15,9 +14,9 @@ from honeybadger_host import __version__
 from tests.commands import finished
 from tests.hosting import frozen_environment
 
-ROOT: Final = Path(__file__).parents[2]
-NOT_PACKED: Final = {"honeybadger_agent/pyproject.toml", "honeybadger_agent/README.md", "honeybadger_agent/LICENSE"}
-PRINT_PLACES: Final = """
+ROOT = Path(__file__).parents[2]
+NOT_PACKED = {"honeybadger_agent/pyproject.toml", "honeybadger_agent/README.md", "honeybadger_agent/LICENSE"}
+PRINT_PLACES = """
 import sys, honeybadger_agent.cli.commands, honeybadger_host.cli, honeybadger_host.daemon
 ours = (module for name, module in sys.modules.items() if name.startswith("honeybadger_"))
 print({module.__file__.partition("/honeybadger_")[0] for module in ours})

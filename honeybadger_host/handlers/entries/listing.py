@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries
 from honeybadger_agent.wording import shortened
@@ -17,14 +17,14 @@ from honeybadger_host.search.lookups import Among
 from honeybadger_host.text.json_values import value_in
 from honeybadger_host.text.neutralise import one_line
 
-_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-_DEFAULT_LIMIT: Final = 200  # entries of a reply to a request that gives no limit
-MAX_BEGINNING: Final = 160  # characters of a text in a list: about two lines of a table
+_DEFAULT_LIMIT = 200  # entries of a reply to a request that gives no limit
+MAX_BEGINNING = 160  # characters of a text in a list: about two lines of a table
 
 
 def list_memory_categories(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.wording import listed
 from honeybadger_host.errors import WorldFailed
@@ -11,11 +11,11 @@ from honeybadger_host.log import log
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.language.similarity import in_common, words_of
 
-LIKENESS: Final = 0.6  # share of all their words that near duplicates have in common
-_DIGITS: Final = re.compile(r"\d+")
-_MAX_SIMILAR: Final = 3  # similar entries that the answer to a save names
-_SHARE_OF_TIME: Final = 0.1  # share of time that the pipeline's reading thread may spend on this advice
-_SAVED_SECONDS: Final = 0.05  # processor time that a pause saves up: enough for a few dozen saves at once
+LIKENESS = 0.6  # share of all their words that near duplicates have in common
+_DIGITS = re.compile(r"\d+")
+_MAX_SIMILAR = 3  # similar entries that the answer to a save names
+_SHARE_OF_TIME = 0.1  # share of time that the pipeline's reading thread may spend on this advice
+_SAVED_SECONDS = 0.05  # processor time that a pause saves up: enough for a few dozen saves at once
 
 
 class Similar:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, TypeAlias
+from typing import Generic, TypeAlias
 
 import orjson
 
@@ -26,7 +26,7 @@ from honeybadger_host.memory.markdown.archive import Retired, archive_entry, arc
 from honeybadger_host.search.notes import NOTE_ID
 from honeybadger_host.search.sources import archive_of
 
-_FIELD: Final = "payload.supersedes"
+_FIELD = "payload.supersedes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.proposal import Proposal
@@ -35,8 +35,8 @@ from honeybadger_host.memory.markdown.notes import standing_span
 from honeybadger_host.memory.turn_log_store import Watermark, dump_watermark, mark_in, watermark_file
 
 # Kinds of changes that are not reverted: HISTORY.md only grows, and returning notes leave the archive by themselves.
-_KEPT: Final = ("history", "proposal", "note_archived")
-_FIELD: Final = "payload.proposal"
+_KEPT = ("history", "proposal", "note_archived")
+_FIELD = "payload.proposal"
 
 
 def reverted(journal: Path, files: WholeFiles, proposal: Proposal, data: bytes | None, now: datetime) -> Outcome:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -47,7 +47,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Seconds that the pipeline may take to answer a tool: milliseconds, unless the disk is full.
-_TOOL_SECONDS: Final = 60.0
+_TOOL_SECONDS = 60.0
 
 
 # (`stop_turn`, only of this sender, of this session; None: of any) -> its answer; see `TurnQueue.stop_turn`

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 import orjson
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -26,8 +26,8 @@ from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.labels import each_once
 from honeybadger_host.text.time_stamps import time_stamp
 
-KINDS: Final = frozenset(get_args(OriginKind))
-_BY_AUTHOR: Final[Mapping[str | None, OriginKind]] = {None: "human", HUMAN: "human", CONSOLIDATOR: "inferred"}
+KINDS = frozenset(get_args(OriginKind))
+_BY_AUTHOR: Mapping[str | None, OriginKind] = {None: "human", HUMAN: "human", CONSOLIDATOR: "inferred"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def origin_members(origin: Origin | None) -> dict[str, Any]:
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 # Size limit of an entry's file, in bytes: 20 times the largest that a request can make.
-MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
+MAX_ENTRY_FILE_BYTES = 1024 * 1024
 # Crockford's base 32, without letters that look alike; lower case, for file systems that ignore case.
-_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-_ID_CHARACTERS: Final = 12
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class _File(Edited):
 
 
 # Members with another value are a person's own: they are kept, and the host does not use them.
-_USED: Final[Mapping[str, TypeAdapter[Any]]] = {
+_USED: Mapping[str, TypeAdapter[Any]] = {
     "name": TypeAdapter(EntryName),
     "pinned": TypeAdapter(bool),
     "supersedes": TypeAdapter(list[EntryId]),
@@ -179,17 +179,17 @@ _USED: Final[Mapping[str, TypeAdapter[Any]]] = {
     "valid_until": TypeAdapter(Time),
     "origin": TypeAdapter(OriginKind),
 }
-_USED_WITH_ORIGIN: Final[Mapping[str, TypeAdapter[Any]]] = {
+_USED_WITH_ORIGIN: Mapping[str, TypeAdapter[Any]] = {
     "origin_claimed": TypeAdapter(bool),
     "origin_from": TypeAdapter(str),
 }
-_USED_IF: Final = {
+_USED_IF = {
     "name": "a name that a file could have",
     "pinned": "true or false",
     "supersedes": "a list of entries' ids",
     "valid_until": "a time, as 2026-11-21T06:00:00Z or 2026-11-21",
 }
-_PLACED: Final = ("id", "category")  # members that repeat the path; the path counts
+_PLACED = ("id", "category")  # members that repeat the path; the path counts
 
 
 def parse_entry(data: bytes, file: str) -> Entry:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_host.documents.history import Removal, remove_notes, revise
 from honeybadger_host.files.home import ARCHIVE, MEMORY
@@ -13,7 +13,7 @@ from honeybadger_host.memory.markdown.notes import begins_of, span_of, standing_
 from honeybadger_host.text.neutralise import one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
-_RETIRED: Final = b"> Archived "
+_RETIRED = b"> Archived "
 
 
 class Retired(NamedTuple):

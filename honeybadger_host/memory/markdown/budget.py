@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from honeybadger_host.memory.markdown.notes import PREFACE, NoteBook
 from honeybadger_host.memory.markdown.notes_together import NotesInContext, Together, alone, together
@@ -13,12 +13,12 @@ from honeybadger_host.text.turn import Turn
 
 Name = TypeVar("Name")
 
-SHORTENED: Final = " [... shortened]\n"
-ABOVE: Final = "[... text above left out]\n"
+SHORTENED = " [... shortened]\n"
+ABOVE = "[... text above left out]\n"
 # A file with more characters for each token of the share cannot fit: a token is about 4 characters, and notes below a
 # common heading may take half the tokens.
-_CHARACTERS_PER_TOKEN: Final = 8
-_MIN_SHARE: Final = 40  # smallest share of an author in tokens: about one short note
+_CHARACTERS_PER_TOKEN = 8
+_MIN_SHARE = 40  # smallest share of an author in tokens: about one short note
 
 
 @dataclass(frozen=True, slots=True)

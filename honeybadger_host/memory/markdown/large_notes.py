@@ -4,17 +4,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Final
 
 from honeybadger_host.memory.markdown.budget import ABOVE, SHORTENED, newest_of_each
 from honeybadger_host.memory.markdown.notes import NOBODY
 from honeybadger_host.text.json_values import BOM
 
-_BLOCK_BYTES: Final = 1 << 20  # read at once
-_MAX_HEADING_LENGTH: Final = 4096  # bytes of a first line that are read beyond a block
+_BLOCK_BYTES = 1 << 20  # read at once
+_MAX_HEADING_LENGTH = 4096  # bytes of a first line that are read beyond a block
 # The beginning of a note, with its author when it is signed; see `notes.SIGNED`.
-_NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
-_TEXT_ABOVE: Final = "\n"  # author of the text above the notes; no name has a line end
+_NOTE = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
+_TEXT_ABOVE = "\n"  # author of the text above the notes; no name has a line end
 
 
 @dataclass(slots=True)

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from operator import neg
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_HEADING: Final = "## "
-_SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
+_HEADING = "## "
+_SIGNATURE = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
 # The first line of a note that the host wrote.
-SIGNED: Final = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
-PREFACE: Final = -1  # place of the text above the notes
-_MAX_KEPT_LENGTH: Final = 500  # a note with more characters is parsed each time
-PINNED: Final = "(pinned)"
-NOBODY: Final = ""  # author of unsigned text, which people write into the file
+SIGNED = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
+PREFACE = -1  # place of the text above the notes
+_MAX_KEPT_LENGTH = 500  # a note with more characters is parsed each time
+PINNED = "(pinned)"
+NOBODY = ""  # author of unsigned text, which people write into the file
 
 
 class Note(NamedTuple):
@@ -50,7 +50,7 @@ class EditedBy(NamedTuple):
     at: str
 
 
-NOT_EDITED: Final[Mapping[str, EditedBy]] = MappingProxyType({})
+NOT_EDITED: Mapping[str, EditedBy] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def note_spans(data: bytes) -> list[tuple[int, int]]:
 
 # The text of a note that the host wrote: a list item with indented lines below it; in the archive also a line that says
 # why it was archived.
-_ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*(?:\n> Archived [^\n]*)?")
+_ITEM = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*(?:\n> Archived [^\n]*)?")
 
 
 def _own_text(note: str) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from honeybadger_agent.quoting import quoted, set_apart
 from honeybadger_agent.wording import count_of
 from honeybadger_host.memory.markdown.notes import PREFACE, Note, NoteBook, with_appended
 from honeybadger_host.text.neutralise import estimate_tokens
 
-_MAX_OTHERS: Final = 5  # further authors and times that are named with a repeated note
+_MAX_OTHERS = 5  # further authors and times that are named with a repeated note
 
 
 class Together(NamedTuple):

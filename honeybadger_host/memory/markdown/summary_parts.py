@@ -7,10 +7,9 @@ consolidated sessions.
 import hashlib
 import re
 from collections.abc import Collection
-from typing import Final
 
-_HEADING: Final = "## "
-_HEADINGS: Final = re.compile(f"^(?={_HEADING})", re.MULTILINE)
+_HEADING = "## "
+_HEADINGS = re.compile(f"^(?={_HEADING})", re.MULTILINE)
 
 
 def part_of(text: str, session: str) -> str | None:

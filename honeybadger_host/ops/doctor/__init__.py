@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.ops.doctor import checks
 from honeybadger_host.ops.findings import Finding, dead_letters, disk
 
-CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
+CHECKS: tuple[Callable[[Path], Iterator[Finding]], ...] = (
     checks.home_folder,
     checks.settings,
     checks.lock,

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honeybadger_agent.hooks.tools import states
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR
@@ -38,7 +38,7 @@ from honeybadger_host.ops.findings import Finding, Level, faults_in
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
 
-_LOOKED_AT: Final = ("agents", "journal")  # parts of the status whose files are checked, too
+_LOOKED_AT = ("agents", "journal")  # parts of the status whose files are checked, too
 
 
 def home_folder(home: Path) -> Iterator[Finding]:

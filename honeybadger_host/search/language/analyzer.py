@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
-from typing import Final
 
 import Stemmer
 
@@ -30,18 +29,16 @@ def read_words(package: str, name: str) -> dict[str, list[str]]:
 
 
 # Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written.
-STOP: Final = {language: frozenset(words) for language, words in read_words(__package__, "function_words.txt").items()}
+STOP = {language: frozenset(words) for language, words in read_words(__package__, "function_words.txt").items()}
 
 # Language -> words that say little about a text's subject.
-COMMON: Final = {language: frozenset(words) for language, words in read_words(__package__, "common_words.txt").items()}
+COMMON = {language: frozenset(words) for language, words in read_words(__package__, "common_words.txt").items()}
 
 # Irregular English form -> base form, applied before stemming.
-IRREGULAR: Final = {
-    form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms
-}
+IRREGULAR = {form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms}
 
 # Language -> its letters, for scripts other than Latin; its stemmer gets such words.
-_SCRIPTS: Final = (
+_SCRIPTS = (
     ("russian", re.compile("[\u0400-\u052f]")),
     ("arabic", re.compile("[\u0600-\u06ff]")),
     ("greek", re.compile("[\u0370-\u03ff\u1f00-\u1fff]")),
@@ -52,41 +49,41 @@ _SCRIPTS: Final = (
 )
 
 # The term of a short text that ends with a question; a long one says something before it asks.
-QUESTION_MARK: Final = "?"
-_MAX_QUESTION_LENGTH: Final = 30  # terms
-_TAG_MARK: Final = "#"  # begins the mark of a tag
+QUESTION_MARK = "?"
+_MAX_QUESTION_LENGTH = 30  # terms
+_TAG_MARK = "#"  # begins the mark of a tag
 
-_CJK: Final = (
+_CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: no spaces either
 )
 # Signs on a letter, which Python does not count as part of a word: vowels in India, points in Arabic and Hebrew.
-_MARKS: Final = (
+_MARKS = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05c1-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0903"
     "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a03\u0a3c-\u0a4d\u0a81-\u0a83\u0abc-\u0acd"
     "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03"
     "\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
 )
-_LETTER: Final = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
-_WORD: Final = "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
-_TOKEN: Final = re.compile(f"(?P<cjk>[{_CJK}]+)|{_WORD.replace('LETTER', _LETTER)}")
-_CJK_RUN: Final = re.compile(f"[{_CJK}]")
-_JOINT: Final = re.compile("[-_.:/,]+")
-_CAMEL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ELISION: Final = re.compile(
+_LETTER = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
+_WORD = "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
+_TOKEN = re.compile(f"(?P<cjk>[{_CJK}]+)|{_WORD.replace('LETTER', _LETTER)}")
+_CJK_RUN = re.compile(f"[{_CJK}]")
+_JOINT = re.compile("[-_.:/,]+")
+_CAMEL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ELISION = re.compile(
     "(?:l|d|j|qu|n|s|c(?!'mon)|m|t|jusqu|lorsqu|puisqu|dell|all|nell|dall|sull|un)'(?=..)", re.IGNORECASE
 )
-_CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
-_PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
-_FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself)\b", re.IGNORECASE)
-_QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
+_CONTRACTION = re.compile("'(?:s|d|m|ll|re|ve)?$")
+_PLAIN = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself)\b", re.IGNORECASE)
+_QUESTION_END = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
-MAX_TERM: Final = 64  # characters; a longer word is found by its beginning (base64, minified code)
-_ALL_STOPS: Final = frozenset().union(*STOP.values())
+MAX_TERM = 64  # characters; a longer word is found by its beginning (base64, minified code)
+_ALL_STOPS = frozenset().union(*STOP.values())
 
 
 # Stop word -> the languages in which it is one.
-_STOPS_IN: Final = {word: [language for language, words in STOP.items() if word in words] for word in _ALL_STOPS}
+_STOPS_IN = {word: [language for language, words in STOP.items() if word in words] for word in _ALL_STOPS}
 
 
 def _other_script(word: str) -> str | None:
@@ -94,10 +91,10 @@ def _other_script(word: str) -> str | None:
     return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
 
 
-_ASKED_IN_ANY: Final = STOP["english"].union(word for word in _ALL_STOPS if _other_script(word) is not None)
+_ASKED_IN_ANY = STOP["english"].union(word for word in _ALL_STOPS if _other_script(word) is not None)
 # Language of a question -> its stop words.
-_ASKED_IN: Final = {language: _ASKED_IN_ANY | words for language, words in STOP.items()}
-_FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_ASKED_IN = {language: _ASKED_IN_ANY | words for language, words in STOP.items()}
+_FUNCTION_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ means that day of every year. Other ways to write a date found nothing more in f
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 # Seconds since the epoch, UTC; the end is not part of it.
 Span: TypeAlias = tuple[float, float]
 
-_MONTHS: Final = (
+_MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH: Final = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
-_YEAR: Final = r"(?:19|20)\d\d"
-_PREPOSITION: Final = "(?:in|of|since|until|during|early|late|mid|last|this|by)"  # `may` and `march` are words, too
-_PATTERN: Final = re.compile(
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTH = "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _MONTHS)
+_YEAR = r"(?:19|20)\d\d"
+_PREPOSITION = "(?:in|of|since|until|during|early|late|mid|last|this|by)"  # `may` and `march` are words, too
+_PATTERN = re.compile(
     rf"""\b(?:
     (?P<iso>(?P<iy>{_YEAR})-(?P<im>0?[1-9]|1[0-2])(?:-(?P<id>\d\d?))?)
     |(?P<dmy>(?P<dd>\d\d?)(?:st|nd|rd|th)?[ ](?:of[ ])?(?P<dm>{_MONTH})\b,?(?:[ ](?P<dy>{_YEAR}))?)

@@ -10,11 +10,10 @@ Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in t
 import re
 import zlib
 from itertools import pairwise
-from typing import Final
 
-_SKETCH_SIZE: Final = 8
-_WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
-_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_SKETCH_SIZE = 8
+_WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 def words_of(text: str) -> list[str]:

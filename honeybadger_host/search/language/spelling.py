@@ -8,13 +8,12 @@ correct word costs nothing and is never read as another.
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from string import ascii_lowercase
-from typing import Final
 
 from honeybadger_host.search.language.analyzer import QueryTerm, in_any_language, is_cjk
 
 # Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`).
-MIN_LETTERS: Final = 6
-FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
+MIN_LETTERS = 6
+FIRST_HAN = "\u3400"  # below are kana, which mean nothing alone
 
 
 def guess(term: QueryTerm, known: Callable[[Collection[str]], set[str]]) -> QueryTerm:

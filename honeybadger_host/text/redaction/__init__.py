@@ -11,7 +11,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -26,9 +26,9 @@ from honeybadger_host.text.redaction.rules import (
     private_keys,
 )
 
-_SHAPES: Final = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anchors)
-_WORDS: Final = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
-_MARK: Final = re.compile(r"\[REDACTED:[a-z-]+\]")
+_SHAPES = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anchors)
+_WORDS = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
+_MARK = re.compile(r"\[REDACTED:[a-z-]+\]")
 
 
 def find_secrets(text: str) -> list[Found]:

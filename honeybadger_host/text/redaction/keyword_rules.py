@@ -8,49 +8,48 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from typing import Final
 
 from honeybadger_host.text.redaction.rules import Match, Rule, Span, is_random
 
-_QUOTE: Final = "[\"'`“”„‘’«»「」*_\\\\]"
+_QUOTE = "[\"'`“”„‘’«»「」*_\\\\]"
 # Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may be on both sides.
-_LINK: Final = (
+_LINK = (
     rf"{_QUOTE}{{0,4}}\s{{0,3}}(?P<link>[:=：＝]{{1,2}}>?|->|→|[—–>]|(?<=\s)\|(?=\s)|(?:is|was|to|ist|lautet|war|est|es|era|é|è|jest|är|er"
     rf"|это)(?=\s)|[은는是为為は])[*_]{{0,3}}\s{{0,3}}(?P<quote>{_QUOTE}{{0,4}})"
 )
 # The purpose of a secret: `the password for the router is …`.
-_GAP: Final = (
+_GAP = (
     r"(?:\s\([^)\n]{1,32}\)|\s(?:for|of|on|at|to|from|i|we|he|she|they|you|für|vom|zum|pour|du|de|del|para|per|do|voor)"
     r"(?:\s[^\s:=]{1,32}+){1,5}?)??"
 )
 # A lookahead: when it is not a secret, the next keyword may be inside it.
-_VALUE: Final = r"(?=(?P<secret>[!-~\u00a1-\u024f\u0400-\u04ff]{4,200}))"
+_VALUE = r"(?=(?P<secret>[!-~\u00a1-\u024f\u0400-\u04ff]{4,200}))"
 
-_WORD: Final = (
+_WORD = (
     r"(?P<word>pass(?:w(?:or[dt]|d)|phrase|code|ord)|(?<=de )passe|(?<![A-Za-z])(?:pass|pw)|pwd|kennwort"
     r"|contrase[ñn]a|senha|wachtwoord|adgangskode|lösenord|has[łl]o|heslo|parola|salasana|jelszó|парол[ья]|şifre|密码|密碼"
     r"|パスワード|비밀번호)(?![A-Za-z])"
 )
-_WORD_ANCHORS: Final = (
+_WORD_ANCHORS = (
     "pass pw kennwort contrase senha wachtwoord adgangskode haslo heslo parola salasana "
     "lösenord hasło jelszó парол şifre 密码 密碼 パスワード 비밀번호"
 )
-_ANY_WORD: Final = re.compile(_WORD, re.IGNORECASE)
-_USER_BEFORE: Final = re.compile(r"\b(?:user|login|uid|e?mail|account|host|benutzer|usuario)", re.IGNORECASE)
+_ANY_WORD = re.compile(_WORD, re.IGNORECASE)
+_USER_BEFORE = re.compile(r"\b(?:user|login|uid|e?mail|account|host|benutzer|usuario)", re.IGNORECASE)
 # The field before another one, as in a connection string: `host=db user=app `.
-_FIELD_BEFORE: Final = re.compile(r"(?:\A|[\s;&?\"'])\w{2,20}=[^\s,;&()]{1,64}[\s;&]+\Z")
-_FUNCTION_WORD: Final = re.compile(
+_FIELD_BEFORE = re.compile(r"(?:\A|[\s;&?\"'])\w{2,20}=[^\s,;&()]{1,64}[\s;&]+\Z")
+_FUNCTION_WORD = re.compile(
     r"\b(?:the|of|in|to|is|a|an|and|or|it|was|are|be|for|by|at|on|your|my|not|must|with|as)\b", re.IGNORECASE
 )
-_INNER_SIGN: Final = re.compile(r"[^\W_][!@#$%^&*+=~?€£§|\\]+[^\W_]")
-_UNIT: Final = re.compile(
+_INNER_SIGN = re.compile(r"[^\W_][!@#$%^&*+=~?€£§|\\]+[^\W_]")
+_UNIT = re.compile(
     r"[- ]?(?:char|letter|digit|bit|byte|day|hour|min|sec|month|year|time|long|word|zeichen|ziffer|stellig"
     r"|caract|carat|px|%)",
     re.IGNORECASE,
 )
 
 # Values that are not secrets: masks, variables, types, adjectives.
-_STANDS_FOR: Final = re.compile(
+_STANDS_FOR = re.compile(
     r"[*xX•.…_?#0:-]+|[<{(].*|\$[{(].*|(?-i:\$[A-Z_]{2,}|\$[a-z_]+)|%[A-Z_]+%|%[s(].*|\[redacted.*"
     r"|(?-i:[A-Z]+(?:_[A-Z0-9]+)+)"
     r"|(?:(?:your|my|the|some|new|old|dein|mein|tu|votre)[-_ ]?)?(?:pass(?:word|wd|phrase|code|wort|ord|e)?|pwd|pw"
@@ -64,7 +63,7 @@ _STANDS_FOR: Final = re.compile(
 )
 
 # Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code, a rule.
-_NAMES_A_THING: Final = re.compile(
+_NAMES_A_THING = re.compile(
     rf"\d+(?:st|nd|rd|th|fa|[kmg]i?b)|\d+\+?{_UNIT.pattern}\w*(?:-\w+)*|\d+-[a-z]+(?:-[a-z]+)*"  # 2nd, 8chars, 30-day
     r"|(?:sha-?\d+|md\d|aes-?\d+|rsa-?\d+|base-?\d+|utf-?\d+|argon2\w*|pbkdf2|bcrypt\d*|oauth2?|x509|s3|k8s|ipv\d|ed25519"
     r"|1password|p12|pkcs\d+|u2f|fido2|(?:windows|ios|android|office|python|http)-?\d+|v?\d+(?:\.\d+)+|v\d+|q[1-4]|rfc-?\d+"
@@ -125,13 +124,11 @@ def _value(match: Match) -> tuple[str, bool, int]:
     return value, False, start + len(value)
 
 
-_CLOSING: Final = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
-_NEXT_FIELD: Final = re.compile(r"[;,&]\w+ ?[=:]|</|\"[,}\]]")
+_CLOSING = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
+_NEXT_FIELD = re.compile(r"[;,&]\w+ ?[=:]|</|\"[,}\]]")
 
 
-_PHRASE: Final = re.compile(
-    r"[a-z]{3,12}(?:(?: [a-z]{3,12}){3,11}|(?:-[a-z]{3,12}){3,11})(?=[\"'`”“».!,;]|\s*(?:\n|\Z))"
-)
+_PHRASE = re.compile(r"[a-z]{3,12}(?:(?: [a-z]{3,12}){3,11}|(?:-[a-z]{3,12}){3,11})(?=[\"'`”“».!,;]|\s*(?:\n|\Z))")
 
 
 def _is_phrase(words: str) -> bool:
@@ -144,7 +141,7 @@ def _phrase_span(match: Match) -> Span | None:
 
 
 # A PIN is set to a number; a version, or a pin on a time line, is only pinned to one.
-_SETS_PIN: Final = re.compile(r"\b(?:change|set|reset|update)", re.IGNORECASE)
+_SETS_PIN = re.compile(r"\b(?:change|set|reset|update)", re.IGNORECASE)
 
 
 def _pin_span(match: Match) -> Span | None:
@@ -155,12 +152,12 @@ def _pin_span(match: Match) -> Span | None:
     return None if is_postal or _UNIT.match(match.string, match.end()) else match.span("secret")
 
 
-_KEY_BEFORE: Final = re.compile(
+_KEY_BEFORE = re.compile(
     r"(?:api|access|secret|private|signing|encryption|account|subscription|master|service|webhook|auth|client|storage|admin"
     r"|deploy)[ _-]?\Z",
     re.IGNORECASE,
 )
-_MARKER_BEFORE: Final = re.compile(
+_MARKER_BEFORE = re.compile(
     r"(?:page|next|sync|cursor|idempotency|continuation|design|change|e?tag|device|push)[ _-]?\Z", re.IGNORECASE
 )
 
@@ -200,9 +197,9 @@ def _rule(kind: str, anchors: str, pattern: str, span_of: Callable[[Match], Span
     return Rule(kind, tuple(anchors.split()), re.compile(pattern, re.IGNORECASE), span_of)
 
 
-_NO_MORE_DIGITS: Final = r"(?![\d.,-]?\d|[\w%])"
+_NO_MORE_DIGITS = r"(?![\d.,-]?\d|[\w%])"
 
-WORDS: Final = (
+WORDS = (
     _rule("password", _WORD_ANCHORS, f"{_WORD}{_GAP}{_LINK}{_VALUE}", _password_span),
     _rule(
         "seed-phrase",

@@ -9,7 +9,7 @@ anchor, or only what it matches, so the time is linear in the length of the text
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 Match: TypeAlias = re.Match[str]
 Span: TypeAlias = tuple[int, int]
@@ -84,12 +84,12 @@ def _changes(value: str) -> tuple[int, int]:
     return digit_changes, digit_changes + sum(1 for _ in _CASE_CHANGE.finditer(value))
 
 
-_DIGIT_CHANGE: Final = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
-_CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_DIGIT_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
+_CASE_CHANGE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 # Every token, and a line of every private key, has this many characters without white space; few words have.
-LONG_WORD: Final = 20
+LONG_WORD = 20
 
 
 def _rule(
@@ -106,7 +106,7 @@ def _rule(
     return Rule(kind, names, re.compile(f"(?<!{not_after})(?:{alternatives}){rest}", re.ASCII), span_of)
 
 
-SHAPES: Final = (
+SHAPES = (
     _rule("anthropic-key", "sk-ant-", r"[\w-]{20,}"),
     _rule("openai-key", "sk-", r"(?!ant-)[\w-]{20,}"),
     _rule("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\w{30,}"),
@@ -145,7 +145,7 @@ SHAPES: Final = (
 # ------------------------------------------------------------------------------------------------------ without anchor
 
 # The first part of a Discord token is a decimal number in Base64, which has few possible letters.
-_DISCORD: Final = re.compile(
+_DISCORD = re.compile(
     r"[MNO](?<![\w-].)[DTjz][AEIMQUYcgk][w-z0-5](?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){3,5}[\w-]{0,3}={0,2}"
     r"\.[\w-]{5,8}\.[\w-]{27,}"
 )
@@ -157,14 +157,14 @@ def discord_tokens(text: str) -> Iterator[Found]:
         yield Found("discord-token", *match.span())
 
 
-_PEM_MARK: Final = re.compile(r"-----(?P<which>BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/=]{20}")
-_BETWEEN: Final = r"(?:\\[nr]|[\s>|,\"'])*+"
-_PEM_BODY: Final = re.compile(
+_PEM_MARK = re.compile(r"-----(?P<which>BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_BASE64_RUN = re.compile(r"[A-Za-z0-9+/=]{20}")
+_BETWEEN = r"(?:\\[nr]|[\s>|,\"'])*+"
+_PEM_BODY = re.compile(
     rf"{_BETWEEN}(?:[A-Za-z-]{{4,20}}: [^\n\\]{{0,100}}{_BETWEEN}){{0,4}}(?:[A-Za-z0-9+/=]{{20,}}+{_BETWEEN})+"
     r"(?:[A-Za-z0-9+/=]{1,19}\s*\Z)?"
 )
-_PUTTY_BODY: Final = re.compile(
+_PUTTY_BODY = re.compile(
     r"Private-Lines: \d{1,4}\s+(?P<secret>(?:[A-Za-z0-9+/=]{20,}+\s*+)+(?:[A-Za-z0-9+/=]{1,19}(?![\w+/=-]))?)"
 )
 
@@ -187,11 +187,11 @@ def private_keys(text: str) -> Iterator[Found]:
 
 
 # The digit comes first, so that text without digits is skipped fast. Next to more digits it is another number.
-CARD: Final = re.compile(
+CARD = re.compile(
     r"[2-6](?<![\w.,-].)(?<!\d[ -].)\d{3}(?:([ -]?)\d{4}\1\d{4}\1\d{4}|([ -]?)\d{6}\2\d{5})(?!\w|[ .,-]\d)"
 )
-_ISSUER: Final = re.compile(r"(?:4|5[1-5]|2(?:2[2-9]|[3-6]|7[01]|720)|6(?:011|4[4-9]|5|2)|35)\d*|3[47]\d{13}")
-_CARD_WORD: Final = re.compile(
+_ISSUER = re.compile(r"(?:4|5[1-5]|2(?:2[2-9]|[3-6]|7[01]|720)|6(?:011|4[4-9]|5|2)|35)\d*|3[47]\d{13}")
+_CARD_WORD = re.compile(
     r"\b(?:card|visa|master ?card|amex|american express|credit|debit|cc|(?:kredit)?karte|carte|tarjeta|carta|kort)\b",
     re.IGNORECASE,
 )

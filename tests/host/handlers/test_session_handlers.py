@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import pytest
@@ -16,7 +16,7 @@ from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
-FILE: Final = "data/context/main/main.json"
+FILE = "data/context/main/main.json"
 
 
 class Room(rooms.Room):

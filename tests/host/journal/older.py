@@ -1,10 +1,8 @@
 """The journal as the host of schema 7 made it, which is the oldest that is brought forward."""
 
-from typing import Final
-
 from honeybadger_host.journal.schema import APPLICATION_ID
 
-VERSION_7: Final = f"""
+VERSION_7 = f"""
 PRAGMA journal_mode = WAL;
 CREATE TABLE meta (
     key TEXT PRIMARY KEY, value
