@@ -6,7 +6,7 @@ HostError                exit 1
 ├── HomeLocked           exit 5   another host serves this home
 ├── JournalError         exit 6   the journal is damaged, missing or of another version
 ├── NotRunning           exit 7   no host serves this home
-├── StorageFailed        exit 8   a disk error that may clear by itself; nothing more may be acknowledged
+├── StorageFailed        exit 8   a disk error that may clear without help; nothing more may be acknowledged
 ├── NotFound             exit 9   the thing that a command names does not exist
 ├── Damaged              exit 1   a backup or an export is not as it was made
 └── WorldFailed          (never ends the process) disk full, folder in the way: nothing was changed

@@ -187,7 +187,7 @@ def story(folder: Path, opened: ExitStack) -> dict[str, bool]:
         "what was written on one machine was read on the next": "12 March" in read,
         "another machine went on, and the killed one follows": one.follows(),
         "machine-4 owns the home now": four.owns() and "machine-4" in where,
-        "each acknowledged note stands there once": bool(counts) and set(counts) == {1},
+        "each acknowledged note is there once": bool(counts) and set(counts) == {1},
         "all journals are on the log's line, and it has one end": len(set(ends)) == 1,
     }
 

@@ -305,7 +305,7 @@ class Chat:
 
     def stop(self, _: str) -> None:
         stopped = asyncio.run(self.client.stop_turn())
-        self._told("It had ended by itself." if stopped.state == "finished" else "Stopped.")
+        self._told("It had already ended." if stopped.state == "finished" else "Stopped.")
 
     def help(self, _: str) -> None:
         width = max(len(command.usage) for command in _COMMANDS.values())

@@ -69,7 +69,7 @@ def install(tool: Tool, options: Mapping[str, Any], told: Callable[[str], None])
     if tool.then:
         told(f"still to do: {tool.then}")
     if not _has_server():
-        told(f"still to do, if the model should search by itself: {AGENT_EXTRA.format('mcp')}; then install again")
+        told(f"still to do, if the model should search unasked: {AGENT_EXTRA.format('mcp')}; then install again")
     if has_host(home) is False:
         told(f"still to do: start the host: honeybadger-host run --home {shlex.quote(os.fspath(home))}")
 

@@ -101,7 +101,7 @@ TOOLS: Mapping[str, Tool] = {
             program="",
             files=("plugin.json", "mcp.json", *_SKILL),
             then="Give that folder to your tool as a plugin (Agent Plugins 1.0). It has the tools of the memory and a "
-            "skill; without hooks nothing is kept by itself.",
+            "skill; without hooks nothing is kept automatically.",
         ),
     )
 }

@@ -15,7 +15,7 @@ _TAG = re.compile(r"<(?P<ends>/?)(?P<name>think|thinking|internal)>", re.IGNOREC
 _TAGS = [f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "internal")]
 _BEGUN = {tag[:length] for tag in _TAGS for length in range(1, len(tag))}
 _MARKS = re.compile(r"<|`+|~+")
-_MAX_CODE_CHARACTERS = 4_000  # of code in backticks: so much is held back until they are closed, and read again
+_MAX_CODE_CHARACTERS = 4_000  # limit of code in backticks that is held back until they are closed, and read again
 _FENCES = ("```", "~~~")  # at the beginning of a line they begin a block of code
 
 

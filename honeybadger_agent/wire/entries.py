@@ -96,7 +96,7 @@ class NewEntry(SavedEntry):
 
 
 class SaveMemory(Request[NewEntry], changes=True, audience="default"):
-    """Save one durable fact, preference or lesson as an entry of its own that later conversations find by search.
+    """Save one durable fact, preference or lesson as a separate entry that later conversations find by search.
 
     Use this for what you learn that stays true; what the user asks you to remember goes to update_memory. One entry for
     each fact, in words understood without this conversation. Categories: user-preferences/... for what the user likes,

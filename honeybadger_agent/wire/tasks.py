@@ -38,7 +38,7 @@ class TaskMembers(Wire):
     agent: AgentId | None = Field(default=None, description="Agent that does it; default: the one that asks.")
     session: Annotated[str, shaped(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,99}", "a conversation, such as main")] = "main"
     context_mode: Literal["group", "isolated"] = Field(
-        default="group", description="group: run in `session`; isolated: run in a session of its own."
+        default="group", description="group: run in `session`; isolated: run in its own session."
     )
     missed: Literal["skip", "latest", "all"] = Field(
         default="latest", description="Which runs to catch up on that were due while the host was down."

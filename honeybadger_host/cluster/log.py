@@ -2,7 +2,7 @@
 
 The log keeps an earlier owner from writing. An append names the number of the message before it, and the servers take
 only one message for each number. A new owner first appends its epoch, which takes the number that the old owner would
-use. Each owner writes to a subject of its own, and an append also names the subject of the message before it: servers
+use. Each owner writes to its own subject, and an append also names the subject of the message before it: servers
 that were restored from an older copy have other subjects there, and refuse it.
 
 A stream may end: its last record names the next stream. A forgotten text leaves the servers when its stream is removed,
@@ -208,7 +208,7 @@ class Log:
         if now - self._short_since < LOST_SECONDS:
             raise Unreachable(f"{said} there")
         raise JournalError(
-            f"{said} on the servers, this journal has {self.last}: the log was begun anew, or they lost what they had "
+            f"{said} on the servers, this journal has {self.last}: the log was restarted, or they lost what they had "
             "taken; take this machine out with `honeybadger-host cluster leave`, see docs/machines.md"
         )
 

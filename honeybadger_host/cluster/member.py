@@ -335,7 +335,7 @@ class Member:
             self._over.set_exception(StorageFailed(why))
 
     def _trim(self, servers: Servers) -> None:
-        """Publish snapshots and shorten the log, until this machine stops. A thread of its own."""
+        """Publish snapshots and shorten the log, until this machine stops. Runs in its own thread."""
         while not (self.stopping.is_set() or self.log.failed):
             try:
                 self._shorten(servers)

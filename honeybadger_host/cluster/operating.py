@@ -83,7 +83,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
         ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
         if not is_begun and any(end is not None and end[1] for end in ends):
             raise HomeError(
-                f"the servers have a log of the home {names.identity} already: `cluster join` it; or begin anew with "
+                f"the servers have a log of the home {names.identity} already: `cluster join` it; or start again with "
                 "--anew, then the other machines have to join again"
             )
         make_log(servers, names)

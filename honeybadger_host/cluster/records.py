@@ -185,7 +185,7 @@ def diverged(seq: int) -> JournalError:
     """Return the error for a log whose past differs from this journal's."""
     return JournalError(
         f"the shared log does not follow what this journal has up to {seq}: the log went back and was continued "
-        "without this machine, was begun anew, or this journal was changed by other means; nothing was changed here, "
+        "without this machine, was restarted, or this journal was changed by other means; nothing was changed here, "
         'see "When the log is lost" in docs/machines.md'
     )
 

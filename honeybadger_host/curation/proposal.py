@@ -185,7 +185,7 @@ class Proposal(Part):
     def _is_consistent(self) -> Proposal:
         numbers = [operation.n for operation in self.operations]
         if len(set(numbers)) != len(numbers):
-            raise _must_be("numbered: each operation has an `n` of its own")
+            raise _must_be("numbered: no two operations have the same `n`")
         return self
 
 

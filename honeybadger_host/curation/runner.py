@@ -155,7 +155,7 @@ class Curator:
         async with self.jobs.asked_for(Job(group, "dream")):
             return await dream(self.uses, group)
 
-    # -------------------------------------------------------------------------------------------- what is due by itself
+    # ------------------------------------------------------------------------------------------------ automatic passes
 
     def apply(self, change: Change) -> None:
         """Do nothing: only written changes count, see `end_batch`."""

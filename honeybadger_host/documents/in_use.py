@@ -88,7 +88,7 @@ class Extent(NamedTuple):
         return before is not None and self.text is before.text
 
     def read(self, start: int = 0) -> bytes:
-        """Return the bytes from there on. Raises Changing if the document has another text by now."""
+        """Return the bytes from there on. Raises Changing if the document has another text meanwhile."""
         if (text := self.text()) is None:
             raise Changing
         return bytes(text[start : self.size])

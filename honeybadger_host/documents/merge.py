@@ -260,7 +260,7 @@ def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: 
 def values_in(data: bytes) -> Counter[tuple[str, bytes]]:
     """Return the values of an object with their places: the members, and ids in lists, that lead to each.
 
-    An element of a list without ids is at a place of its own, which ends with it.
+    An element of a list without ids has its own place, which ends with it.
     """
     found: Counter[tuple[str, bytes]] = Counter()
     waiting: list[tuple[str, Any]] = [("", object_in(data) or {})]

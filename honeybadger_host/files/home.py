@@ -150,7 +150,7 @@ class HomeLock:
             raise _failed(f"lock {path}", error) from error
         if fd is None:
             raise HomeLocked(
-                f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
+                f"{home} is served by {self.previous}: use that one, stop it, or give this host another home"
             )
         self._fd = fd
         self._path = path

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 
-MAX_JSON_BYTES = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes by itself
+MAX_JSON_BYTES = 65_536  # size limit of a JSON file, or part of one, that a person or an agent writes
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -34,7 +34,7 @@ class Texts:
     changed: Counter[str] = field(default_factory=Counter)
 
     def of_record(self) -> Texts:
-        """Return the same for one record of the request, with counts of its own."""
+        """Return the same for one record of the request, with separate counts."""
         return Texts(self.asked, self.mode)
 
     def text(self, member: str, text: str, *, heading: str = "") -> str:

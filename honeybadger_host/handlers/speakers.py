@@ -88,7 +88,7 @@ def check_names(deps: Dependencies, asked: Asked, said: Mapping[str, tuple[str |
     for member, name in names.items():
         if name in taken:
             whose = f"{member} {name!r} {taken[name]}"
-            raise Refusal("forbidden", f"{whose}: a turn is shown under a name of its own", field=member)
+            raise Refusal("forbidden", f"{whose}: choose a name that nobody else has", field=member)
 
 
 def taken_names(deps: Dependencies, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:

@@ -97,7 +97,7 @@ def read_changed(path: Path, group: str) -> Iterator[tuple[int, str]]:
 def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
     """Return the turn that led to each of some changes, by seq, where it is known. Raises JournalError.
 
-    A turn itself, and what an agent's tools changed while it answered. A request that a client sent by itself says
+    A turn itself, and what an agent's tools changed while it answered. A request that a client sent on its own says
     nothing of a turn; nor does one of which two turns of one name may be meant.
     """
     asked: dict[int, tuple[str, str]] = {}

@@ -125,7 +125,7 @@ CREATE TABLE changes (
     data BLOB NOT NULL            -- the bytes as appended, written or removed
 );
 CREATE TABLE receipts (
-    seq INTEGER PRIMARY KEY,      -- the last change of the request; of one without changes a number of its own
+    seq INTEGER PRIMARY KEY,      -- the last change of the request; a number reserved for it if it changed nothing
     at INTEGER NOT NULL,
     grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
     digest BLOB NOT NULL,         -- SHA-256 of the request's bytes

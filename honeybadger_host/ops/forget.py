@@ -248,7 +248,7 @@ class Forgetter:
         """Remove what was found; return whether all was removed. The caller holds the writer's place."""
         phrases, is_all = plan.phrases, True
         self.is_interrupted = True
-        anew: dict[str, tuple[bytes, bytes]] = {}
+        rewritten: dict[str, tuple[bytes, bytes]] = {}
         for file in {*files, *found.files}:
             held = read_whole(self._home / file)
             if held is None:
@@ -261,9 +261,9 @@ class Forgetter:
                 remove_leftovers((self._home / file).parent, {Path(file).name})
                 self._changed(file)
             if made != held or file.endswith(".json"):
-                anew[file] = (held, made)
-        self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
-        self._projections.in_use.drop({*anew, *found.files})
+                rewritten[file] = (held, made)
+        self._journal.change_past(partial(empty, plan=plan, found=found, files=rewritten))
+        self._projections.in_use.drop({*rewritten, *found.files})
         self.is_interrupted = False
         done.add(found)
         return is_all

@@ -54,7 +54,7 @@ def source_of(file: str) -> Source | None:
 
 
 def archive_of(group: str) -> str:
-    """Return the index's name for the archive of a group, which is a group of its own there."""
+    """Return the index's name for the archive of a group, which is indexed as a separate group."""
     return f"{group}/archive"
 
 

@@ -204,7 +204,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
         if owner != os.geteuid():
             os.chown(letter.bytes_path, owner, -1)
         os.rename(letter.bytes_path, f"{letter.request_id}{SUFFIX}", dst_dir_fd=opened.requests_fd)
-    drop_dead(letter)  # if the request has failed again by now, its letter has another name
+    drop_dead(letter)  # if the request has failed again meanwhile, its letter has another name
 
 
 def drop_dead(letter: DeadLetter) -> None:

@@ -74,7 +74,7 @@ class Unbatched:
         return bool(self._waiting)
 
     async def settle(self) -> None:
-        """Return when the queries that have begun by now are answered."""
+        """Return when the queries that have begun so far are answered."""
         await self._answering.settle()
         await self._replying.settle()
 

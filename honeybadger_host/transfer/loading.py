@@ -96,7 +96,7 @@ def load_export(
     """
     checked_name("group", group)
     if group == GLOBAL_GROUP:
-        raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
+        raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose another group")
     with _alone(home) if shared is None else nullcontext():
         finish_loading(home)
         if (begun := read_forgetting(home / JOURNAL_FILE)) is not None:

@@ -111,9 +111,7 @@ def _failed(request: Request, error: Exception) -> Response:
             status, what, told = 422, "The host refused it", str(error)
         case HostDown():
             status, what = 503, "The host is down"
-            then = (
-                "this page comes back by itself" if is_read else "go back then and send it again: nothing was changed"
-            )
+            then = "this page reloads until then" if is_read else "go back then and send it again: nothing was changed"
             told = f"No host serves {home.path}. Start it with honeybadger-host run; {then}."
         case NoAnswer():
             status, what, told = 504, "The host does not answer yet", str(error)

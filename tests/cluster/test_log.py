@@ -1,4 +1,4 @@
-"""The shared log: what it acknowledged stands there once and in order, whatever became of the answer."""
+"""The shared log: what it acknowledged is there once and in order, whatever became of the answer."""
 
 import copy
 import sqlite3

@@ -559,7 +559,7 @@ def test_without_a_host_typed_text_is_kept(home: Path, host: HostProcess) -> Non
         lost = browser.post("/g/main/entry/edit", {"id": "abcd", "version": "v", "content": "precious words"})
         assert (lost.status, "precious words" in lost.words, lost.headers["Retry-After"]) == (503, True, None)
         assert "abcd" not in lost.words  # nobody typed it
-        assert "comes back by itself" not in lost.words  # it is not sent again
+        assert "reloads until then" not in lost.words  # it is not sent again
         assert not [*(home / "data" / "ipc" / "main" / "operator" / "requests").iterdir()]
         host.restart()
         assert read(browser, "/g/main/memory").status == 200

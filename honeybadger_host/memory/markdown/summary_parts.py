@@ -40,7 +40,7 @@ def without_parts(text: str, sessions: Collection[str]) -> str:
 
 
 def digest_of(body: str) -> str:
-    """Return the SHA-256 of a part's words as the file has them: an editor that lays it out anew changes nothing."""
+    """Return the SHA-256 of a part's words as the file has them: an editor that changes its layout changes nothing."""
     return hashlib.sha256(" ".join(_kept_inside(body).split()).encode(errors="surrogateescape")).hexdigest()
 
 

@@ -71,7 +71,7 @@ def settings(home: Path) -> Iterator[Finding]:
             "settings",
             "warning",
             f"the running host was started with other values: {listed(others)}",
-            "start it again if it should have those of here; the checks below are of its own",
+            "start it again if it should have those of here; the checks below use its own settings",
         )
     if loaded.settings.ipc.closed:
         level: Level = "ok" if senders else "warning"

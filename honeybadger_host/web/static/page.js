@@ -124,7 +124,7 @@ const talk = {
   },
 };
 
-// Enter sends, Shift and Enter begins a line, and what was said stands there before the host has it.
+// Enter sends, Shift and Enter begins a line, and what was said is shown before the host has it.
 function composer(form) {
   const field = form.elements.content;
   form.querySelector("[data-hint]").textContent = "Enter sends";

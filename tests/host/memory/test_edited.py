@@ -66,7 +66,7 @@ WRONG = [
     ),
     (
         *("proposal", proposal(operations=[{"n": 1, "op": "retire", "sources": [one]} for one in "ab"])),
-        "an `n` of its own",
+        "have the same `n`",
     ),
 ]
 
