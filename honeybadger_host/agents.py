@@ -96,11 +96,6 @@ class Agents:
         agent, agents = self.current.get(sender), self.current
         return [] if agent is None else [agents[name] for name in agent.delegates_to if name in agents]
 
-    def tools_of(self, sender: str) -> frozenset[str] | None:
-        """Return the request types that a sender's file lists; None: all, or it has no file."""
-        agent = self.current.get(sender)
-        return None if agent is None else agent.tools
-
     def forbids(self, sender: str, type_name: str) -> str | None:
         """Return why a sender may not make a request of a type, or None if it may."""
         agent = self.current.get(sender)
@@ -126,8 +121,12 @@ class Agents:
                 if agent_id in self.current:
                     found[agent_id] = self.current[agent_id]
                 if self.problems.get(file) != problems[file]:
-                    now_what = "mend it; until then its last good version is used, if any"
-                    log.error("agent.refused", file=file, why=problems[file], now_what=now_what)
+                    log.error(
+                        "agent.refused",
+                        file=file,
+                        why=problems[file],
+                        now_what="mend it; until then its last good version is used, if any",
+                    )
         found.setdefault(self.default, _built_in(self.default))
         changed = [name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)]
         self._signatures, self.problems, self.current = signatures, problems, found
@@ -193,5 +192,14 @@ def load_agent(home: Path, agent_id: str) -> Agent:
     tools = None if said.tools is None else frozenset(said.tools) - DELEGATION
     if said.delegates_to:
         tools = (frozenset(known) if tools is None else tools) | DELEGATION
-    others = tuple(dict.fromkeys(said.delegates_to))
-    return Agent(agent_id, name, said.description, said.model, tools, text, file, tuple(files), others)
+    return Agent(
+        agent_id,
+        name,
+        said.description,
+        said.model,
+        tools,
+        text,
+        source=file,
+        files=tuple(files),
+        delegates_to=tuple(dict.fromkeys(said.delegates_to)),
+    )

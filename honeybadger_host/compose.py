@@ -96,8 +96,11 @@ def build(
     with ExitStack() as opened:
         lock = HomeLock(home) if member is None else member.lock
         opened.callback(lock.close)
-        shared = None if member is None else member.shared
-        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal, shared=shared)
+        journal = Journal.open(
+            home / JOURNAL_FILE,
+            expected_identity=lock.previous.journal,
+            shared=None if member is None else member.shared,
+        )
         opened.callback(journal.close)
         check_groups(home)
         lock.sign(journal.identity)
@@ -177,19 +180,24 @@ def _put_together(
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
 
-    unit = UnitOfWork(
-        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
-    )
     counters, throttle = Counters(), Throttle()
-    table = build_table(memory, jobs, runtime, tasks)
-    dead_letters = DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off")
-    answers = Answers(spool, dead_letters, journal, counters, throttle, RequestLog(), passed)
+    answers = Answers(
+        spool,
+        DeadLetters(home / "data" / "dead", keeps_secrets=settings.security.secrets == "off"),
+        journal,
+        counters,
+        throttle,
+        RequestLog(),
+        passed,
+    )
     pipeline = Pipeline(
         settings,
-        RequestReader(table, agents.forbids, counters, throttle),
+        RequestReader(build_table(memory, jobs, runtime, tasks), agents.forbids, counters, throttle),
         answers,
         projections,
-        unit,
+        UnitOfWork(
+            [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
+        ),
         note=memory.ledger.note,
         idle=memory.sessions.write_out,
     )
@@ -292,10 +300,17 @@ def _curator_of(
     pipeline: Callable[[], Pipeline],
 ) -> Curator:
     """Return the curator, which tidies memory in the background and on request."""
-    asker = _asker_of(settings, memory.journal, models, lambda: pipeline().writer)
+    model = settings.model.curation or settings.model.name
+    keeps_secrets = settings.security.secrets == "off"
     uses = PassDependencies(
         home,
-        asker=asker,
+        asker=Asker(
+            memory.journal,
+            lambda: pipeline().writer,
+            None if model == "offline" else lambda: models.open(model),
+            lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
+            settings,
+        ),
         files=memory.files,
         change=lambda *change: pipeline().change(*change),
         waiting_groups=lambda: pipeline().turn_queue.under_way,
@@ -311,19 +326,6 @@ def _curator_of(
     )
     schedule = schedule_of(settings.dream)
     return Curator(uses, None if schedule is None else DueDreams(home, schedule, memory.ledger))
-
-
-def _asker_of(settings: Settings, journal: Journal, models: Models, writer: Callable[[], Threads]) -> Asker:
-    """Return the asker of the curation model."""
-    name = settings.model.curation or settings.model.name
-    keeps_secrets = settings.security.secrets == "off"
-    return Asker(
-        journal,
-        writer,
-        None if name == "offline" else lambda: models.open(name),
-        lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
-        settings,
-    )
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

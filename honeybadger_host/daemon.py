@@ -114,8 +114,7 @@ def _take_in_saves(host: Host) -> None:
     projections.in_use.touch_changed()
     until = time.monotonic() + _MAX_SAVING_SECONDS
     while True:
-        found = projections.saves.look()
-        edits = projections.saves.take_in(found, journal.next_seq)
+        edits = projections.saves.take_in(projections.saves.look(), journal.next_seq)
         journal.next_seq += len(edits)
         if not projections.in_use.touched or time.monotonic() > until:
             break
@@ -164,7 +163,7 @@ async def _serve(host: Host, member: Member | None) -> None:
                     stopping = anyio.Event()
                     tasks.start_soon(_stop_at_signal, signals, member, stopping)
                     if member is not None:
-                        tasks.start_soon(_end_when_over, member, stopping)
+                        tasks.start_soon(member.wait_until_over, stopping.set)
                         if member.stopping.is_set():  # a signal came while this machine took over
                             stopping.set()
                     await stopping.wait()
@@ -184,11 +183,6 @@ async def _stop_at_signal(signals: AsyncIterator[signal.Signals], member: Member
         if member is not None:
             member.stopping.set()
         stopping.set()
-
-
-async def _end_when_over(member: Member, stopping: anyio.Event) -> None:
-    await member.wait_until_over()
-    stopping.set()
 
 
 def _start_up(host: Host, watcher: Watcher, hints: _Hints, tasks: TaskGroup, member: Member | None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeAlias
 
@@ -42,7 +42,7 @@ class Outcome:
     """A handler's decision: the answer, and the changes to commit with it."""
 
     result: Mapping[str, Any]
-    changes: tuple[Change, ...] = field(default=())
+    changes: tuple[Change, ...] = ()
 
 
 DEFAULT_ROWS = 50  # rows of a reply to a request that gives no limit
@@ -149,7 +149,6 @@ class CutShort(Exception):
 
     def __init__(self, attempts: int) -> None:
         super().__init__(f"the host ended {attempts} times while it ran")
-        self.attempts = attempts
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,18 +155,14 @@ _is_json = False
 _is_info = True
 
 
-_recent: deque[dict[str, str]] = deque(maxlen=MAX_NAMED)  # for the page
-
-
-def recent_events() -> list[dict[str, str]]:
-    """Return the last events that were logged, requests and debug left out, oldest first."""
-    return list(_recent)
+# The last events that were logged, requests and debug left out, oldest first: for the page.
+recent_events: deque[dict[str, str]] = deque(maxlen=MAX_NAMED)
 
 
 def _keep_recent(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if method != "debug" and event.get("event") != "request.answered":
         kept = {name: str(value)[:200] for name, value in event.items() if name not in ("event", "exc_info")}
-        _recent.append({"event": str(event.get("event")), **kept})
+        recent_events.append({"event": str(event.get("event")), **kept})
     return event
 
 
@@ -213,10 +209,6 @@ class Counters:
     def note_error(self, message: str) -> None:
         self.last_error = message[:500]
         self.last_error_at = time.time()
-
-    @property
-    def total(self) -> int:
-        return sum(self.requests.values())
 
     def latency(self) -> dict[str, float]:
         """Return the median and the 99th percentile of the last 1000 answers, in milliseconds."""

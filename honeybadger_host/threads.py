@@ -42,7 +42,11 @@ class Threads:
         async with self._slots:
             loop = asyncio.get_running_loop()
             done: asyncio.Future[ResultT | _Failed] = loop.create_future()
-            works = _idle_thread()
+            try:
+                works = _idle.pop()
+            except IndexError:
+                works = SimpleQueue()
+                threading.Thread(target=_serve, args=(works,), daemon=True).start()
 
             def do() -> None:
                 result: ResultT | _Failed
@@ -65,16 +69,6 @@ class Threads:
         async with AsyncExitStack() as slots:
             for _ in range(self._count):
                 await slots.enter_async_context(self._slots)
-
-
-def _idle_thread() -> _Works:
-    """Return the queue of a thread without work; begin one if there is none."""
-    try:
-        return _idle.pop()
-    except IndexError:
-        works: _Works = SimpleQueue()
-        threading.Thread(target=_serve, args=(works,), daemon=True).start()
-        return works
 
 
 def _serve(works: _Works) -> None:

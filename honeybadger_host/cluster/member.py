@@ -195,7 +195,7 @@ class Member:
                 "settings": self._settings.model_dump(mode="json"),
                 "cluster": {"owner": self._owner, **asdict(self.state())},
                 "resident_bytes": resident_bytes(),
-                "log": recent_events(),
+                "log": list(recent_events),
             }
             try:
                 write_status(self.home, status)
@@ -297,10 +297,11 @@ class Member:
             self._renewing.wait_until_sure()
         passed(point)
 
-    async def wait_until_over(self) -> None:
-        """Wait until another machine should own the home. Raises StorageFailed when this one has lost it."""
+    async def wait_until_over(self, then: Callable[[], object]) -> None:
+        """Call `then` when another machine should own the home. Raises StorageFailed when this one has lost it."""
         self._serves = True
         await asyncio.wrap_future(self._over)
+        then()
 
     def status(self) -> dict[str, Any]:
         """Return the machines as the status of an owner shows them."""

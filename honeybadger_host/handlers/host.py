@@ -22,8 +22,8 @@ from honeybadger_host.text.time_stamps import time_stamp
 def ping(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
     """Return the host's version, and the request types that an agent may use if its file lists them."""
     known = {"host_version": __version__, "protocol": PROTOCOL, "now": time_stamp(now, "milliseconds")}
-    tools = deps.agents.tools_of(asked.sender)
-    return known if tools is None else {**known, "tools": sorted(tools)}
+    agent = deps.agents.current.get(asked.sender)
+    return known if agent is None or agent.tools is None else {**known, "tools": sorted(agent.tools)}
 
 
 def list_groups(deps: Dependencies, asked: Asked[ListGroups], now: datetime) -> Mapping[str, Any]:

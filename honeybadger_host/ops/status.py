@@ -88,7 +88,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         },
         "agents": {"known": sorted(host.memory.agents.current), "refused": dict(host.memory.agents.problems)},
         "requests": {
-            "total": counters.total,
+            "total": sum(outcomes.values()),
             "by_outcome": outcomes,
             "vanished": counters.vanished,
         },
@@ -117,7 +117,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "last_error": counters.last_error,
         "last_error_at": counters.last_error_at,
         "resident_bytes": resident_bytes(),
-        "log": recent_events(),
+        "log": list(recent_events),
     }
 
 
