@@ -71,13 +71,18 @@ def build_table(
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     slots = [anyio.CapacityLimiter(delegation.AT_ONCE) for _ in range(delegation.MAX_DEPTH + 1)]
+    readers = anyio.CapacityLimiter(messages.READ_AT_ONCE)
     return {
         **_queries(deps),
         **_writes(deps),
         **_changes(deps),
         **_turn_log(deps),
         **_working_memory(deps),
-        **_jobs(deps, jobs, runtime),
+        "forget": WaitingHandler(partial(host.forget, jobs.forget)),
+        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate), is_kept=True),
+        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream), is_kept=True),
+        "get_messages": WaitingHandler(partial(messages.get_messages, deps, readers)),
+        "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop), is_kept=True),
         "chat": TurnHandler(partial(chat_turn.chat, runtime)),
         "delegate_to_agent": TurnHandler(partial(delegation.delegate_to_agent, runtime, slots)),
         **tasks.task_table(task_dependencies),
@@ -158,17 +163,6 @@ def _working_memory(deps: Dependencies) -> Mapping[str, Handler]:
         "list_working_memory": QueryHandler(partial(working_memory.list_entries, deps)),
     }
     return table if deps.settings.working.enabled else _switched_off(table, working_memory.OFF)
-
-
-def _jobs(deps: Dependencies, jobs: Jobs, runtime: AgentRuntime) -> Mapping[str, Handler]:
-    readers = anyio.CapacityLimiter(messages.READ_AT_ONCE)
-    return {
-        "forget": WaitingHandler(partial(host.forget, jobs.forget)),
-        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate), is_kept=True),
-        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream), is_kept=True),
-        "get_messages": WaitingHandler(partial(messages.get_messages, deps, readers)),
-        "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop), is_kept=True),
-    }
 
 
 def _switched_off(table: Mapping[str, Handler], why: str) -> Mapping[str, Handler]:

@@ -47,8 +47,11 @@ def get_context(
     name = payload.agent if isinstance(payload, PreviewContext) else asked.sender
     agent = deps.agents.current.get(name or "")
     if is_preview and name is not None and agent is None:
-        why = f"there is no agent {name!r}: `honeybadger-host status --json` lists them"
-        raise Refusal("not_found", why, field="payload.agent")
+        raise Refusal(
+            "not_found",
+            f"there is no agent {name!r}: `honeybadger-host status --json` lists them",
+            field="payload.agent",
+        )
     if payload.as_of is not None:
         return _as_of(deps, question, payload.as_of, name, now)
     for _ in range(_MAX_ATTEMPTS):
@@ -57,8 +60,9 @@ def get_context(
         if not deps.journal.has_changed((group, GLOBAL_GROUP), seq):
             break
     result = result_of(made, recalled, seq)
-    at = round(now.timestamp() * 1000)
-    served = Served(group, asked.session, asked.sender, at, result, recalled.new, recalled.turn)
+    served = Served(
+        group, asked.session, asked.sender, round(now.timestamp() * 1000), result, recalled.new, recalled.turn
+    )
     messages = [] if payload.message is None else [{"role": "user", "content": payload.message}]
     return Answer({**result, "messages": messages}, None if is_preview else served)
 
@@ -94,9 +98,10 @@ def _served_at(deps: Dependencies, question: Question, moment: Moment, sender: s
     served = deps.ledger.served_until(question.group, question.session, moment.seq, moment.until, sender)
     if served is None:
         return None
-    groups = (question.group, GLOBAL_GROUP)
-    is_over = any(read_changed_files(deps.journal.path, group, served.seq, moment.seq) for group in groups)
-    return None if is_over else served
+    for group in (question.group, GLOBAL_GROUP):
+        if read_changed_files(deps.journal.path, group, served.seq, moment.seq):
+            return None
+    return served
 
 
 def _of_files(deps: Dependencies, question: Question, moment: Moment) -> Mapping[str, Any]:

@@ -125,8 +125,9 @@ def time_given(text: str, field: str) -> datetime:
     try:
         return to_milliseconds(parse_time(text).astimezone(UTC))
     except (ValueError, OverflowError):
-        why = "is not a time that exists: write 2026-11-21T09:30:00Z"
-        raise Refusal("invalid", f"{field} {why}", field=field) from None
+        raise Refusal(
+            "invalid", f"{field} is not a time that exists: write 2026-11-21T09:30:00Z", field=field
+        ) from None
 
 
 def at_or_later(text: str | None, last: datetime | None, now: datetime, field: str) -> datetime:
@@ -180,5 +181,10 @@ def get_history(deps: Dependencies, asked: Asked[GetHistory], now: datetime) -> 
 
 
 def _message(turn: Turn) -> dict[str, Any]:
-    at = time_stamp(turn.at, "milliseconds")
-    return {"role": turn.role, "content": turn.content, "sender": turn.shown_name, "turn": turn.number, "at": at}
+    return {
+        "role": turn.role,
+        "content": turn.content,
+        "sender": turn.shown_name,
+        "turn": turn.number,
+        "at": time_stamp(turn.at, "milliseconds"),
+    }

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 
@@ -30,11 +30,11 @@ AT_ONCE = 8
 _LAST_SHARE = 0.2  # share of its seconds that a turn reserves for its own answer
 
 
-Slots: TypeAlias = Sequence[anyio.CapacityLimiter]  # of delegated turns, by depth
-
-
 async def delegate_to_agent(
-    runtime: AgentRuntime, slots: Slots, asked: Asked[DelegateToAgent], under_way: TurnUnderWay
+    runtime: AgentRuntime,
+    slots: Sequence[anyio.CapacityLimiter],
+    asked: Asked[DelegateToAgent],
+    under_way: TurnUnderWay,
 ) -> ChangeHandler:
     turn, seconds = await _begun(runtime, asked, under_way)
     state = ""
@@ -73,16 +73,20 @@ async def _begun(
     """Return the specialist's turn, and the seconds that it may take. Raises Refusal."""
     payload, texts = asked.payload, runtime.memory.texts(asked)
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
-    parent = await _parent_of(runtime, asked, seconds)
+    parent: ChatTurn | None = None
+    if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is not None:  # else a program asks
+        # after a restart this request may be read before the turn that asks runs again
+        parent = await runtime.under_way.wait_for(asked.group, named["turn"], seconds)
+        if parent is None or parent.agent.id != asked.sender:
+            raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
     _check(runtime, asked, payload.agent, _chain(parent))
     agent = chosen(runtime, asked.group, payload.agent)
     task = texts.text("payload.task", not_blank("payload.task", payload.task))
     context = texts.text("payload.context", payload.context or "")
-    digest = under_way.name.rpartition(".")[2]
     limits = _limits(runtime, parent, seconds)
     turn = ChatTurn(
         runtime,
-        replace(asked, session=f"delegation:{digest}"),
+        replace(asked, session=f"delegation:{under_way.name.rpartition('.')[2]}"),
         under_way,
         asked.sender,
         f"{task}\n\nContext:\n{context}" if context else task,
@@ -93,19 +97,6 @@ async def _begun(
         limits=limits,
     )
     return turn, limits.seconds
-
-
-async def _parent_of(runtime: AgentRuntime, asked: Asked, seconds: float) -> ChatTurn | None:
-    """Return the turn that asks, or None if a program does. Raises Refusal.
-
-    After a restart this request may be read before that turn runs again.
-    """
-    if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
-        return None
-    parent = await runtime.under_way.wait_for(asked.group, named["turn"], seconds)
-    if parent is None or parent.agent.id != asked.sender:
-        raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
-    return parent
 
 
 def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
@@ -119,19 +110,26 @@ def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
 
 def _check(runtime: AgentRuntime, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
     """Raise Refusal where this sender cannot ask this agent now."""
-    known = [one.id for one in runtime.memory.agents.specialists_of(asked.sender)]
     asking = [turn.agent.id for turn in reversed(chain)] or [asked.sender]
     if agent in asking:
-        why = (
-            f"{agent} cannot be asked: it waits for this answer itself ({' → '.join([*asking, agent])}); do it yourself"
+        raise Refusal(
+            "conflict",
+            f"{agent} cannot be asked: it waits for this answer ({' → '.join([*asking, agent])}); do it yourself",
+            field="payload.agent",
         )
-        raise Refusal("conflict", why, field="payload.agent")
+    known = [one.id for one in runtime.memory.agents.specialists_of(asked.sender)]
     if agent not in known:
-        why = f"{asked.sender} cannot give tasks to {agent}; it can to: {', '.join(known) or 'nobody'}"
-        raise Refusal("not_found", why, field="payload.agent")
+        raise Refusal(
+            "not_found",
+            f"{asked.sender} cannot give tasks to {agent}; it can to: {', '.join(known) or 'nobody'}",
+            field="payload.agent",
+        )
     if len(chain) > MAX_DEPTH:
-        why = f"{' → '.join(asking)} is as long as such a chain may be: do it yourself, with what you know"
-        raise Refusal("conflict", why, field="payload.agent")
+        raise Refusal(
+            "conflict",
+            f"{' → '.join(asking)} is as long as such a chain may be: do it yourself, with what you know",
+            field="payload.agent",
+        )
 
 
 def _limits(runtime: AgentRuntime, parent: ChatTurn | None, seconds: float) -> TurnLimits:
@@ -143,7 +141,9 @@ def _limits(runtime: AgentRuntime, parent: ChatTurn | None, seconds: float) -> T
         left = limits.seconds - (time.monotonic() - parent.began)
         seconds = min(seconds, left - limits.seconds * _LAST_SHARE)
         if seconds <= 0:
-            why = f"this turn ends in {max(left, 0):.0f} s, too soon to ask anybody: answer with what you have"
-            raise Refusal("unavailable", why)
+            raise Refusal(
+                "unavailable",
+                f"this turn ends in {max(left, 0):.0f} s, too soon to ask anybody: answer with what you have",
+            )
     tokens = max(1, limits.total_tokens - parent.tokens) if limits.total_tokens else 0
     return replace(limits, seconds=seconds, total_tokens=tokens)

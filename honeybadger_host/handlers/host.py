@@ -74,13 +74,18 @@ async def forget(
     payload = asked.payload
     given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
     if len(given) != 1:
-        why = "give one of payload.id, payload.text, payload.sender and payload.session"
-        raise Refusal("invalid", why, field="payload")
+        raise Refusal(
+            "invalid", "give one of payload.id, payload.text, payload.sender and payload.session", field="payload"
+        )
     if payload.text is not None and len(folded(payload.text)) < 3:  # a shorter text is in too many words
-        why = "payload.text must have 3 characters: it is forgotten wherever it stands, also in words"
-        raise Refusal("invalid", why, field="payload.text")
+        raise Refusal(
+            "invalid",
+            "payload.text must have 3 characters: it is forgotten wherever it stands, also in words",
+            field="payload.text",
+        )
     try:
         return await now(asked)
     except (WorldFailed, JournalError) as error:
-        why = f"{error}; what was begun goes on with the same command, or the next start"
-        raise Refusal("unavailable", why) from None
+        raise Refusal(
+            "unavailable", f"{error}; what was begun goes on with the same command, or the next start"
+        ) from None

@@ -28,8 +28,11 @@ def send_message(deps: Dependencies, asked: Asked[SendMessage], now: datetime) -
     people = {name for name in senders if name != OPERATOR and not is_system_sender(name)} | deps.agents.current.keys()
     for name in asked.payload.to or ():
         if name not in people:
-            there_are = f"there are: {listed(sorted(people))}; leave it out for all"
-            raise Refusal("not_found", f"payload.to: this group has no {name}; {there_are}", field="payload.to")
+            raise Refusal(
+                "not_found",
+                f"payload.to: this group has no {name}; there are: {listed(sorted(people))}; leave it out for all",
+                field="payload.to",
+            )
     texts = deps.texts(asked)
     message = Message(
         seq=deps.journal.next_seq,

@@ -64,8 +64,7 @@ def edit_note(deps: Dependencies, asked: Asked[EditNote], now: datetime) -> Outc
         data = with_pin(data.decode(), pinned=payload.pinned).encode()
     ((id_, after),) = notes_of(asked.group, data).items()
     if after.author == NOBODY or is_blank(after.text.removeprefix("-")) or is_blank(after.section):
-        why = f"nothing is left of {payload.id} without {PINNED}: edit its text"
-        raise Refusal("invalid", why, field="payload")
+        raise Refusal("invalid", f"nothing is left of {payload.id} without {PINNED}: edit its text", field="payload")
     result |= {"id": id_, "section": after.section}
     return Outcome(result, () if data == stands else (edited(asked.group, memory_of(asked), held, place.span, data),))
 
@@ -75,8 +74,11 @@ def signed_note(asked: Asked, id_: str, files: WholeFiles) -> tuple[bytes, NoteP
     held = files.view(memory_of(asked)) or b""
     note = notes_of(asked.group, held).get(id_)
     if note is None:
-        why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
-        raise Refusal("conflict", why, field="payload.id")
+        raise Refusal(
+            "conflict",
+            f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide",
+            field="payload.id",
+        )
     if note.author == NOBODY:
         raise Refusal("invalid", f"nobody signed {id_}: edit {MEMORY}", field="payload.id")
     return held, note

@@ -120,8 +120,11 @@ class Texts:
     def name(self, member: str, name: str) -> str:
         """Return a name unchanged: it must have no hidden characters and not look like a credential."""
         if one_line(name).text != name or is_blank(name):
-            why = "must be one visible line, without spaces around it and without hidden characters"
-            raise Refusal("invalid", f"{member} {why}", field=member)
+            raise Refusal(
+                "invalid",
+                f"{member} must be one visible line, without spaces around it and without hidden characters",
+                field=member,
+            )
         self.path(member, name)
         return name
 
@@ -133,9 +136,12 @@ class Texts:
     def _report(self, member: str, kinds: Mapping[str, int]) -> None:
         asked = self.asked
         if self.mode == "refuse":
-            why = f"{member} holds what looks like a credential ({', '.join(kinds)})"
-            what_now = "take it out, or say where it is kept, and send it again; nothing was saved"
-            raise Refusal("invalid", f"{why}: {what_now}", field=member)
+            raise Refusal(
+                "invalid",
+                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
+                "kept, and send it again; nothing was saved",
+                field=member,
+            )
         who = {"group": asked.group, "sender": asked.sender, "id": asked.request_id}
         log.warning("secret.redacted", **who, member=member, kinds=dict(kinds))
 
@@ -163,8 +169,11 @@ def check_size(member: str, size: int, limit: int, unit: str) -> None:
         member: the part of the request that makes it so, e.g. `payload.tags`.
     """
     if size > limit:
-        why = f"with {member} it would have {size} {unit}, the limit is {limit}: send less"
-        raise Refusal("too_large", f"{why}; nothing was changed", field=member)
+        raise Refusal(
+            "too_large",
+            f"with {member} it would have {size} {unit}, the limit is {limit}: send less; nothing was changed",
+            field=member,
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -48,8 +48,11 @@ def _check_began(journal: Path, group: str, seq: int, to: str) -> None:
     first = read_first(journal, group)
     if to != "0" and first is not None and seq < first[0]:
         when = time_stamp(datetime.fromtimestamp(first[1] / 1000, UTC))
-        why = f"{group} was empty then: its first change is {first[0]}, of {when}; 0 empties it again"
-        raise Refusal("invalid", f"payload.to: {why}", field="payload.to")
+        raise Refusal(
+            "invalid",
+            f"payload.to: {group} was empty then: its first change is {first[0]}, of {when}; 0 empties it again",
+            field="payload.to",
+        )
 
 
 def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[_Back]:
@@ -69,8 +72,9 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[_Back
         if not wanted.is_known:
             problems.append(f"how {file} was then is not known")
         elif not now.is_known or now.text != (held or b""):
-            what = f"what {file} holds now is not in the journal"
-            problems.append(f"{what}: it would be lost; an edit is noticed in seconds")
+            problems.append(
+                f"what {file} holds now is not in the journal: it would be lost; an edit is noticed in seconds"
+            )
         else:
             text = without_forgotten(group, file, wanted.text) if wanted.is_there else None
             backs += _back(group, file, held, text, "entry" if file.endswith(".json") else "text")

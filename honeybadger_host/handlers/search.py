@@ -51,8 +51,11 @@ def search_memory(
     since = moment(payload.since, "since", now)
     until = moment(payload.until, "until", now, is_end=True)
     if since is not None and until is not None and since > until:
-        why = f"payload.until {payload.until} is before payload.since {payload.since}: exchange them"
-        raise Refusal("invalid", why, field="payload.until")
+        raise Refusal(
+            "invalid",
+            f"payload.until {payload.until} is before payload.since {payload.since}: exchange them",
+            field="payload.until",
+        )
     limit = payload.limit or DEFAULT_LIMIT
     vector = None if payload.query is None else index.vector_of(payload.query)
     looks = [asked.group, archive_of(asked.group)] if payload.archived else [asked.group]

@@ -117,8 +117,10 @@ def _row(documents: Sessions, group: str, session: str, changed: float) -> dict[
         return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": str(error)}
     document = view.document
     if view.skipped:
-        lines = count_of(view.skipped, "line")
-        head["problem"] = f"{turns_file(group, session)}: {lines} skipped, not a turn; the newest {view.fault}"
+        head["problem"] = (
+            f"{turns_file(group, session)}: {count_of(view.skipped, 'line')} skipped, not a turn; "
+            f"the newest {view.fault}"
+        )
     return {
         **head,
         "turns": document.turns,
@@ -183,8 +185,9 @@ def _facts(facts: Sequence[str], payload: UpdateSession, texts: Texts) -> tuple[
         elif (line := texts.line(member, fact)) in kept:
             del kept[line]
         else:
-            why = f"{member} is not one of the facts, word for word; nothing was changed"
-            raise Refusal("not_found", why, field=member)
+            raise Refusal(
+                "not_found", f"{member} is not one of the facts, word for word; nothing was changed", field=member
+            )
     for at, fact in enumerate(payload.add_facts or ()):
         kept[texts.line(f"payload.add_facts.{at}", fact)] = None
     check_size("payload.add_facts", len(kept), MAX_FACTS, "facts")
@@ -209,8 +212,11 @@ def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: Texts, now: int
 def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: Texts, now: int) -> Task:
     if known is None:
         if update.description is None:
-            why = f"{member}.description is missing: the task is new; nothing was changed"
-            raise Refusal("invalid", why, field=f"{member}.description")
+            raise Refusal(
+                "invalid",
+                f"{member}.description is missing: the task is new; nothing was changed",
+                field=f"{member}.description",
+            )
         known = Task(id=id_, status="Running", created_at=now)
     changed = {**update.model_dump(include={"status", "progress"}, exclude_none=True), "updated_at": now}
     if update.description is not None:
@@ -234,12 +240,18 @@ def record_feedback(deps: Dependencies, asked: Asked[RecordFeedback], now: datet
     texts = deps.texts(asked)
     content = texts.text("payload.content", payload.content or "")
     if payload.kind == "correction" and is_blank(neutralise(content).text):
-        why = "payload.content is needed for a correction: say what was wrong, and what to do instead"
-        raise Refusal("invalid", why, field="payload.content")
+        raise Refusal(
+            "invalid",
+            "payload.content is needed for a correction: say what was wrong, and what to do instead",
+            field="payload.content",
+        )
     last = deps.turn_logs.next_number(asked.group, asked.session) - 1
     if payload.turn is not None and payload.turn > last:
-        why = f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that"
-        raise Refusal("not_found", why, field="payload.turn")
+        raise Refusal(
+            "not_found",
+            f"session {asked.session} has no turn {payload.turn}, its newest is {last}: leave `turn` out for that",
+            field="payload.turn",
+        )
     feedback = Feedback(
         at=now,
         kind=payload.kind,

@@ -87,8 +87,9 @@ def check_names(deps: Dependencies, asked: Asked, said: Mapping[str, tuple[str |
     taken = taken_names(deps, asked.group, asked.sender, names.values())
     for member, name in names.items():
         if name in taken:
-            whose = f"{member} {name!r} {taken[name]}"
-            raise Refusal("forbidden", f"{whose}: choose a name that nobody else has", field=member)
+            raise Refusal(
+                "forbidden", f"{member} {name!r} {taken[name]}: choose a name that nobody else has", field=member
+            )
 
 
 def taken_names(deps: Dependencies, group: str, own: str, names: Iterable[str | None]) -> Mapping[str, str]:

@@ -85,11 +85,12 @@ class TaskDependencies:
 
 def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
     """Return the handlers of all types of this module."""
-    change = ChangeHandler(partial(change_task, deps))
     return {
         "schedule_task": ChangeHandler(partial(schedule_task, deps)),
         "list_tasks": QueryHandler(partial(list_tasks, deps)),
-        **dict.fromkeys(("pause_task", "resume_task", "cancel_task", "run_task"), change),
+        **dict.fromkeys(
+            ("pause_task", "resume_task", "cancel_task", "run_task"), ChangeHandler(partial(change_task, deps))
+        ),
     }
 
 
@@ -98,9 +99,13 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], now: datet
     known = tasks_of(deps.memory.home, asked.group)
     there = {*(task_file(asked.group, each) for each in known), *files.below(tasks_folder(asked.group))}
     if len(there) >= MOST_TASKS:
-        why = f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled"
-        raise Refusal("too_large", why)
-    id_ = next((each for each in _new_ids(asked) if files.view(task_file(asked.group, each)) is None), None)
+        raise Refusal(
+            "too_large",
+            f"this group has {len(there)} tasks, the limit is {MOST_TASKS}: cancel some; nothing was scheduled",
+        )
+    name = _NOT_IN_A_NAME.sub("-", payload.name.lower()).strip("-")[:40].strip("-") or "task"
+    ids = name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
+    id_ = next((each for each in ids if files.view(task_file(asked.group, each)) is None), None)
     if id_ is None:
         raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
     said = {
@@ -116,18 +121,15 @@ def schedule_task(deps: TaskDependencies, asked: Asked[ScheduleTask], now: datet
     except WrongSchedule as error:
         raise Refusal("invalid", f"payload.{error}", field=f"payload.{error.member}") from None
     if first is None:
-        why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
-        raise Refusal("invalid", why, field="payload.run_at")
+        raise Refusal(
+            "invalid",
+            f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled",
+            field="payload.run_at",
+        )
     state = TaskState(id_, now, until=now)
     row = task_row(deps, asked.group, id_, task, state, now)
     written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
     return Outcome(with_neutralised(row, texts.changed), (written, recorded(asked.group, state)))
-
-
-def _new_ids(asked: Asked) -> tuple[str, str]:
-    """Return the ids that a new task may have: the first that is free."""
-    name = _NOT_IN_A_NAME.sub("-", asked.payload.name.lower()).strip("-")[:40].strip("-") or "task"
-    return name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
 
 
 def _agent(agents: Agents, asked: Asked[ScheduleTask]) -> str:
@@ -137,8 +139,7 @@ def _agent(agents: Agents, asked: Asked[ScheduleTask]) -> str:
     if agent not in known:
         raise Refusal("not_found", unknown_agent(agent, known), field="payload.agent")
     if asked.sender in known and agent not in (asked.sender, *known[asked.sender].delegates_to):
-        why = "an agent schedules itself and those it delegates to only"
-        raise Refusal("forbidden", why, field="payload.agent")
+        raise Refusal("forbidden", "an agent schedules itself and those it delegates to only", field="payload.agent")
     return agent
 
 

@@ -133,8 +133,11 @@ def content_before(journal: Path, row: Row, field: str = "payload.seq") -> bytes
         return row.data
     before = None if row.offset == ABSENT else text_before(journal, row)
     if before is None and row.offset != ABSENT:
-        why = f"{row.file} held what the journal does not have: a person wrote it, or it is forgotten; nothing changed"
-        raise Refusal("conflict", why, field=field)
+        raise Refusal(
+            "conflict",
+            f"{row.file} held what the journal does not have: a person wrote it, or it is forgotten; nothing changed",
+            field=field,
+        )
     return before
 
 
@@ -199,8 +202,11 @@ def _text_without(undone: Undone, held: bytes) -> bytes:
         return merge_lines(after, held, before)
     except Overlapping as error:
         shown = lines_of(after)[error.line].decode("utf-8", "replace").rstrip()
-        why = f"line {error.line + 1} of {row.file}, which change {row.seq} left as {shown[:60]!r}"
-        raise _conflict(f"{why}, was changed since{_named(undone)}", row.file) from None
+        raise _conflict(
+            f"line {error.line + 1} of {row.file}, which change {row.seq} left as {shown[:60]!r}, was changed "
+            f"since{_named(undone)}",
+            row.file,
+        ) from None
 
 
 def _named(undone: Undone) -> str:
@@ -221,12 +227,12 @@ def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetim
     """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
     held = deps.whole_files.view(row.file)
     if row.kind != NOTE_REMOVED:
-        why = f"change {row.seq} was undone"
-        changes = archive_standing(asked.group, held, _notes_of(row), why, asked.sender, now)
+        notes = [row.data] if row.kind == NOTE else [note for hunk in hunks_of(row) for note in notes_in(hunk.added)]
+        changes = archive_standing(asked.group, held, notes, f"change {row.seq} was undone", asked.sender, now)
         if not changes:
-            log = f"`honeybadger-host log {asked.group}`"
             raise _conflict(
-                f"{MEMORY} no longer has the notes of change {row.seq}: undo the change that took them, see {log}"
+                f"{MEMORY} no longer has the notes of change {row.seq}: undo the change that took them, see "
+                f"`honeybadger-host log {asked.group}`"
             )
         return [(change, "removed") for change in changes]
     removal = removal_of(deps.journal.path, row)
@@ -235,11 +241,6 @@ def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetim
         raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")
     archive = deps.whole_files.view(archive_of(row))
     return [(change, "restored") for change in bring_back_notes(asked.group, held, archive, [removal], gone)]
-
-
-def _notes_of(row: Row) -> list[bytes]:
-    """Return the notes of a change, as they are appended."""
-    return [row.data] if row.kind == NOTE else [note for hunk in hunks_of(row) for note in notes_in(hunk.added)]
 
 
 # ----------------------------------------------------------------------------------------- what is undone with a change

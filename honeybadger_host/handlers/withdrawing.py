@@ -43,8 +43,7 @@ def withdraw_turns(deps: Dependencies, asked: Asked[WithdrawTurns], now: datetim
 
 def _logged(deps: Dependencies, group: str, session: str, first: int, last: int) -> list[LoggedTurn]:
     """Return what the log of a session has of some turns. Raises WorldFailed."""
-    found = deps.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True)
-    return list(found)[::-1]
+    return list(deps.turn_logs.stored(group, session, after=first - 1, before=last + 1, newest_first=True))[::-1]
 
 
 def _marked(
@@ -76,8 +75,11 @@ def undone_mark(deps: Dependencies, asked: Asked, row: Row, now: datetime) -> Se
     turns = [each.turn for each in logged if each.is_withdrawn == mark.is_withdrawal]
     if not turns or deps.turn_logs.view(asked.group, session).marked:
         what = "stands again" if mark.is_withdrawal else "is withdrawn again"
-        why = f"what change {row.seq} marked {what}, or just changed; nothing was changed"
-        raise Refusal("conflict", why, field="payload.seq")
+        raise Refusal(
+            "conflict",
+            f"what change {row.seq} marked {what}, or just changed; nothing was changed",
+            field="payload.seq",
+        )
     kind: MarkedKind = "turns_restored" if mark.is_withdrawal else "turns_withdrawn"
     did = "restored" if mark.is_withdrawal else "removed"
     return [(change, did) for change in _marked(deps, asked, session, kind, turns, now)]

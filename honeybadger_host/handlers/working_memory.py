@@ -73,8 +73,12 @@ def save(deps: Dependencies, asked: Asked[SaveToWorkingMemory], now: datetime) -
 def get(deps: Dependencies, asked: Asked[GetFromWorkingMemory], now: datetime) -> Mapping[str, Any]:
     entry = deps.working_memory.read(asked.group, asked.session, asked.payload.key)
     if entry is None or entry.is_expired(now):
-        why = f"the working memory of session {asked.session} has no such key, or it has expired"
-        raise Refusal("not_found", f"{why}; list_working_memory shows what is there", field="payload.key")
+        raise Refusal(
+            "not_found",
+            f"the working memory of session {asked.session} has no such key, or it has expired; list_working_memory "
+            "shows what is there",
+            field="payload.key",
+        )
     return {**_label(entry), "stored_at": time_stamp(entry.stored_at, "milliseconds"), "data": entry.data}
 
 
@@ -92,8 +96,11 @@ def search(deps: Dependencies, asked: Asked[SearchWorkingMemory], now: datetime)
 def list_entries(deps: Dependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
     """Return the entries by key, without data."""
     entries, skipped = deps.working_memory.look(asked.group, asked.session)
-    labels = [_label(entry) for entry in live(entries, now)]
-    return {"entries": labels, "max_entries": MAX_ENTRIES, "skipped": skipped}
+    return {
+        "entries": [_label(entry) for entry in live(entries, now)],
+        "max_entries": MAX_ENTRIES,
+        "skipped": skipped,
+    }
 
 
 def _label(entry: WorkingEntry) -> dict[str, Any]:

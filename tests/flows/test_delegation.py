@@ -114,14 +114,14 @@ def test_circles_long_chains_and_unknown_agents_are_refused(make_host: HostFacto
     result = ask(home)
     assert result.content == "Done."
     assert [(tool.ok, tool.summary) for tool in result.tools] == [
-        (False, "conflict: router cannot be asked: it waits for this answer itself (router → router); do it yourself"),
+        (False, "conflict: router cannot be asked: it waits for this answer (router → router); do it yourself"),
         (False, "not_found: router cannot give tasks to ghost; it can to: router, a, b, c, d"),
         (True, "a, done: a is done"),
     ]
     refused = [line for line in host.events("request.answered") if line["type"] == "delegate_to_agent" and line["why"]]
     assert [line["why"] for line in refused][2:] == [
-        "router cannot be asked: it waits for this answer itself (router → a → router); do it yourself",
-        "a cannot be asked: it waits for this answer itself (router → a → b → a); do it yourself",
+        "router cannot be asked: it waits for this answer (router → a → router); do it yourself",
+        "a cannot be asked: it waits for this answer (router → a → b → a); do it yourself",
         "router → a → b → c is as long as such a chain may be: do it yourself, with what you know",
     ]
 

@@ -56,11 +56,15 @@ def read_valid_until(text: str | None, now: datetime) -> datetime | None:
             raise ValueError(text)
         at = at.astimezone(UTC)
     except (ValueError, OverflowError):
-        why = f"{field} {text!r} is not a time, or has no time zone"
-        raise Refusal("invalid", f"{why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field) from None
+        raise Refusal(
+            "invalid",
+            f"{field} {text!r} is not a time, or has no time zone: write 2026-12-24T18:00:00Z, or with +01:00",
+            field=field,
+        ) from None
     if at <= now:
-        why = f"{field} {show_time(at)} is over, it is {show_time(now)} now: say when it will be"
-        raise Refusal("invalid", why, field=field)
+        raise Refusal(
+            "invalid", f"{field} {show_time(at)} is over, it is {show_time(now)} now: say when it will be", field=field
+        )
     return at
 
 
@@ -74,8 +78,11 @@ def check_version(what: str, expected: str | None, version: str | None) -> None:
     if expected in (None, version):
         return
     why = "deleted since" if version is None else f"changed since, and has version {version} now"
-    what_now = "read it again, then decide; nothing was changed"
-    raise Refusal("conflict", f"{what} was {why}: {what_now}", field="payload.expected_version")
+    raise Refusal(
+        "conflict",
+        f"{what} was {why}: read it again, then decide; nothing was changed",
+        field="payload.expected_version",
+    )
 
 
 def check_one_key(payload: GetMemory | DeleteMemory) -> None:
@@ -85,8 +92,12 @@ def check_one_key(payload: GetMemory | DeleteMemory) -> None:
 
 
 def not_found(id_: str, field: str = "payload.id") -> Refusal:
-    back = "if it is in the archive, the operator's `undo` brings it back"
-    return Refusal("not_found", f"no entry of this group has the id {id_}: search again; {back}", field=field)
+    return Refusal(
+        "not_found",
+        f"no entry of this group has the id {id_}: search again; if it is in the archive, the operator's `undo` "
+        "brings it back",
+        field=field,
+    )
 
 
 WriteT = TypeVar("WriteT", SaveMemory, EditMemory)
@@ -109,8 +120,11 @@ def cleaned(texts: Texts, payload: WriteT, *, heading: str = "", category: str =
     if payload.origin_from is not None:
         clean["origin_from"] = texts.line("payload.origin_from", payload.origin_from)
         if payload.origin is None:
-            why = "payload.origin_from says where exactly: say payload.origin, too, as web or imported"
-            raise Refusal("invalid", why, field="payload.origin")
+            raise Refusal(
+                "invalid",
+                "payload.origin_from says where exactly: say payload.origin, too, as web or imported",
+                field="payload.origin",
+            )
     for member, labels in (("aliases", payload.aliases), ("tags", payload.tags)):
         if labels is not None:
             lines: list[str] = [texts.line(f"payload.{member}.{at}", label) for at, label in enumerate(labels)]

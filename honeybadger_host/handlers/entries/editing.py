@@ -61,8 +61,9 @@ def _free_place(deps: Dependencies, group: str, file: str, moved: Entry) -> str:
         return looked_at[-1][0]
     place = entry_file(group, moved.category, moved.id)
     if view(place) is not None:
-        why = f"{place.split('/', 2)[2]} is there already: nothing was changed"
-        raise Refusal("conflict", why, field="payload.category")
+        raise Refusal(
+            "conflict", f"{place.split('/', 2)[2]} is there already: nothing was changed", field="payload.category"
+        )
     return place
 
 

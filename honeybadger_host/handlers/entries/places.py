@@ -61,8 +61,11 @@ def candidates(
 def check_free(held: Holding | None, category: str) -> None:
     """Raise Refusal if an entry has the wanted name."""
     if held is not None:
-        why = f"entry {held.entry.id} of {category} has this name: choose another, or edit that one"
-        raise Refusal("conflict", f"{why}; nothing was changed", field="payload.name")
+        raise Refusal(
+            "conflict",
+            f"entry {held.entry.id} of {category} has this name: choose another, or edit that one; nothing was changed",
+            field="payload.name",
+        )
 
 
 def the_one(deps: Dependencies, group: str, id_: str, field: str = "payload.id") -> Holding:
@@ -85,6 +88,7 @@ def one_of(deps: Dependencies, id_: str, found: Sequence[str], read: Read, field
             try:
                 return Holding(file, data, deps.entry_files.parse(file, data))
             except ValueError as error:
-                why = f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it"
-                raise Refusal("not_found", why, field=field) from None
+                raise Refusal(
+                    "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field=field
+                ) from None
     raise not_found(id_, field)

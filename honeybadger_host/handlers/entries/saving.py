@@ -163,8 +163,11 @@ def _check_replacing(payload: SaveMemory) -> None:
             "invalid", "payload.replace needs payload.name: what has no name has no place", field="payload.name"
         )
     if payload.expected_version is not None and not payload.replace:
-        why = "payload.expected_version is for payload.replace: true; edit_memory takes it, too"
-        raise Refusal("invalid", why, field="payload.expected_version")
+        raise Refusal(
+            "invalid",
+            "payload.expected_version is for payload.replace: true; edit_memory takes it, too",
+            field="payload.expected_version",
+        )
 
 
 def _in_place_of(before: Entry, entry: Entry, payload: SaveMemory) -> Entry:

@@ -78,8 +78,11 @@ def superseded(
             continue
         file, data, old = places.the_one(deps, group, id_, _FIELD)
         if existed and entry.id in old.supersedes:
-            why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
-            raise Refusal("conflict", why, field=_FIELD)
+            raise Refusal(
+                "conflict",
+                f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong",
+                field=_FIELD,
+            )
         changes += archive_entry(group, file, old, data, deps.whole_files.view(archived_file(file)), by=entry.id)
     return tuple(changes)
 
@@ -95,8 +98,9 @@ def _check_done(entries: EntryFiles, group: str, entry: Entry, id_: str) -> None
     if archived:
         raise Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
     if entries.find(GLOBAL_GROUP, id_):
-        why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
-        raise Refusal("forbidden", why, field=_FIELD)
+        raise Refusal(
+            "forbidden", f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change", field=_FIELD
+        )
     raise not_found(id_, _FIELD)
 
 

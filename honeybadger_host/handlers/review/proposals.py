@@ -37,8 +37,8 @@ def list_proposals(deps: Dependencies, asked: Asked[ListProposals], now: datetim
     """Return proposals, newest first; an unreadable one has its problem."""
     payload, home = asked.payload, deps.home
     if payload.proposal is not None:
-        data = read_whole(home / proposal_file(asked.group, payload.proposal))
-        proposal = _parsed(data, asked.group, payload.proposal)
+        file = home / proposal_file(asked.group, payload.proposal)
+        proposal = _parsed(read_whole(file), asked.group, payload.proposal)
         return {"proposals": [_shown(home, deps.entry_files, proposal)], "left_out": 0}
     rows: list[dict[str, Any]] = []
     for name, known, problem in stored(home, asked.group):
@@ -124,21 +124,26 @@ async def dream(deps: Dependencies, now: Dreams, asked: Asked[Dream]) -> Mapping
     shown = [
         await anyio.to_thread.run_sync(_shown, deps.home, deps.entry_files, proposal) for proposal in dreamt.proposals
     ]
-    counts = {"looked_at": dreamt.looked_at, "left_out": dreamt.left_out}
-    return {"proposals": shown, **counts, "told": dreamt.told}
+    return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
 
 
 def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:
     """Return a proposal with its operations and their sources' texts."""
-    operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
-    return {**_row(proposal), "operations": operations, "before": _texts(home, entries, proposal)}
+    return {
+        **_row(proposal),
+        "operations": [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations],
+        "before": _texts(home, entries, proposal),
+    }
 
 
 def _parsed(data: bytes | None, group: str, name: str) -> Proposal:
     """Return the proposal of this group and name. Raises Refusal if there is none or its file says otherwise."""
     if data is None:
-        why = f"there is no proposal {name}: `honeybadger-host review list` shows them"
-        raise Refusal("not_found", why, field="payload.proposal")
+        raise Refusal(
+            "not_found",
+            f"there is no proposal {name}: `honeybadger-host review list` shows them",
+            field="payload.proposal",
+        )
     try:
         return proposal_in(data, group, name)
     except ValueError as error:
@@ -188,8 +193,16 @@ def _row(proposal: Proposal) -> dict[str, Any]:
 
 
 def _unreadable(group: str, name: str, problem: str) -> dict[str, Any]:
-    nothing = {"kind": "?", "made_at": "", "by": "?", "operations": []}
-    return {"id": name, **nothing, **counts_of(()), "file": proposal_file(group, name), "problem": problem}
+    return {
+        "id": name,
+        "kind": "?",
+        "made_at": "",
+        "by": "?",
+        "operations": [],
+        **counts_of(()),
+        "file": proposal_file(group, name),
+        "problem": problem,
+    }
 
 
 def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:

@@ -53,8 +53,11 @@ def reverted(journal: Path, files: WholeFiles, proposal: Proposal, data: bytes |
     rows = read_requests_of(journal, proposal_file(group, proposal.id))[::-1]
     rows = [row for row in rows if row.kind not in left]
     if not rows:
-        why = f"the journal no longer knows what proposal {proposal.id} changed; nothing was changed"
-        raise Refusal("conflict", why, field=_FIELD)
+        raise Refusal(
+            "conflict",
+            f"the journal no longer knows what proposal {proposal.id} changed; nothing was changed",
+            field=_FIELD,
+        )
     changes, kept = _notes(journal, files, group, rows)
     mark = mark_in(files.view(watermark_file(group, proposal.session or "")))
     texts: dict[tuple[str, str], bytes | None] = {}  # kind and name of a file -> its content without the pass
@@ -79,8 +82,10 @@ def reverted(journal: Path, files: WholeFiles, proposal: Proposal, data: bytes |
         if text != held and not is_elsewhere:
             changes.append(change_to(group, file, held, text, cast(WholeKind, kind))[0])
     if proposal.session is not None:
-        span = f"{proposal.first_turn}-{proposal.last_turn}"
-        said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {proposal.session})\n\n"
+        said = (
+            f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {proposal.first_turn}-{proposal.last_turn} of "
+            f"{proposal.session})\n\n"
+        )
         changes.append(Added.of("history", group, said.encode()))
     outcome = decided(proposal, {each.n: "struck" for each in proposal.operations}, data, changes)
     return replace(outcome, result={**outcome.result, "kept": kept})

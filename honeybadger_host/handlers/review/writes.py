@@ -55,6 +55,7 @@ def _proposed(deps: Dependencies, asked: Asked, payload: dict[str, Any], trial: 
     if content is not None:
         content = trial.result.get("content", content)  # screened below its title, too
     sources = _sources_of(asked.payload, trial.changes)
+    digest = hashlib.sha256(f"{asked.group}\0{asked.sender}\0{asked.request_id}".encode()).hexdigest()
     operation = Operation(
         n=1,
         op="write",
@@ -64,7 +65,7 @@ def _proposed(deps: Dependencies, asked: Asked, payload: dict[str, Any], trial: 
         why=f"{asked.payload.type_name} by {asked.sender}",
     )
     proposal = Proposal(
-        id=_id_of(asked),
+        id=f"write-{digest[:16]}",  # the same whenever it is sent
         group=asked.group,
         kind="write",
         made_at=now,
@@ -112,15 +113,12 @@ def _asked(asked: Asked, proposal: Proposal, operation: Operation, write: WriteA
     try:
         model = parse_members(REQUEST_TYPES[write.type], payload)
     except Refusal as refusal:
-        why = f"operation {operation.n} of {proposal.id}: {refusal.message}; edit it, or strike it"
-        raise Refusal("conflict", why, field="payload.operations") from None
+        raise Refusal(
+            "conflict",
+            f"operation {operation.n} of {proposal.id}: {refusal.message}; edit it, or strike it",
+            field="payload.operations",
+        ) from None
     return replace(asked, sender=proposal.by, session=write.session, payload=model)
-
-
-def _id_of(asked: Asked) -> str:
-    """Return the id of the proposal that a request becomes, the same whenever it is sent."""
-    what = f"{asked.group}\0{asked.sender}\0{asked.request_id}"
-    return f"write-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 
 def _sources_of(payload: Wire, changes: Sequence[Change]) -> tuple[str, ...]:

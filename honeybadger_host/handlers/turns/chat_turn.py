@@ -350,6 +350,9 @@ def chosen(runtime: AgentRuntime, group: str, asked_for: str | None) -> Agent:
     if agent is None:
         raise Refusal("not_found", unknown_agent(asked_for or "", agents.current), field="payload.agent")
     if not runtime.is_ours(group, agent.id):
-        why = f"{agent.id} was added with `honeybadger-host sender add`, so the host does not speak as it"
-        raise Refusal("forbidden", why, field="payload.agent")
+        raise Refusal(
+            "forbidden",
+            f"{agent.id} was added with `honeybadger-host sender add`, so the host does not speak as it",
+            field="payload.agent",
+        )
     return agent
