@@ -102,13 +102,15 @@ class InjectionLedger:
         self._path = home / LEDGER_FILE
         self._kept = timedelta(days=kept_days)
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._has_failed = False
 
     def close(self) -> None:
         with self._lock:
-            self._close()
+            if self._db is not None:
+                self._db.close()
+                self._db = None
 
     def in_view(self, group: str, session: str, *, oldest: int, current: int) -> dict[str, tuple[int, int | None]]:
         """Return what was recalled for earlier messages that are still shown, in the order of these messages.
@@ -121,12 +123,12 @@ class InjectionLedger:
         """
         found: dict[str, tuple[int, int | None]] = {}
         with self._saying_failures():
-            db = self._opened()
-            query = (
+            rows = self._opened().execute(
                 "SELECT id, turn, doc FROM shown WHERE grp = ? AND session = ? AND turn >= ? AND turn < ? "
-                "ORDER BY turn, number"
+                "ORDER BY turn, number",
+                (group, session, oldest, current),
             )
-            found.update({id_: (turn, doc) for id_, turn, doc in db.execute(query, (group, session, oldest, current))})
+            found.update({id_: (turn, doc) for id_, turn, doc in rows})
         return found
 
     def known_since(self) -> datetime:
@@ -168,21 +170,16 @@ class InjectionLedger:
                     _keep(db, served)
                 rows = [(served.group, served.session, id_, served.turn, doc) for id_, doc in served.recalled]
                 db.executemany(_KEEP, rows)
+            self._has_failed = False
             # the files are an upper bound for the contexts; asking SQLite exactly takes 17 us
             file_bytes = sum(os.stat(f"{self._path}{end}").st_size for end in ("", "-wal"))
             if file_bytes > MAX_BYTES and _is_full(db):
-                self._prune(db)
-            self._has_failed = False
+                self.prune()
 
     def prune(self) -> None:
-        """Remove contexts that are older than `kept_days`."""
-        with self._saying_failures():
-            self._prune(self._opened())
-
-    def _prune(self, db: sqlite3.Connection) -> None:
-        """Remove old contexts, and the oldest eighth of all rows if the database is full. Raises sqlite3.Error."""
+        """Remove contexts that are older than `kept_days`, and the oldest eighth of all if the database is full."""
         oldest_at = round((self._clock() - self._kept.total_seconds()) * 1000)
-        with _transaction(db):
+        with self._saying_failures(), _transaction(db := self._opened()):
             gone = db.execute("DELETE FROM contexts WHERE at < ?", (oldest_at,)).rowcount
             if _is_full(db):
                 gone += sum(db.execute(_TOO_MANY.format(table)).rowcount for table in ("contexts", "shown"))
@@ -193,9 +190,8 @@ class InjectionLedger:
         """Return all entries of a group: session, entry and turn, oldest first."""
         shown: list[tuple[str, str, int]] = []
         with self._saying_failures():
-            db = self._opened()
             query = "SELECT session, id, turn FROM shown WHERE grp = ? AND doc IS NULL ORDER BY number"
-            shown += db.execute(query, (group,)).fetchall()
+            shown += self._opened().execute(query, (group,)).fetchall()
         return shown
 
     def take_in(self, group: str, shown: Iterable[tuple[str, str, int]]) -> None:
@@ -225,16 +221,11 @@ class InjectionLedger:
         """
         of_group = None if group == GLOBAL_GROUP else group
         looked_at: dict[int, bool] = {}
-        with self._saying_failures():
-            self._opened()
-        try:
-            with contextlib.closing(connect_to_read(self._path)) as reader:  # contexts are served meanwhile
-                for number, is_gone in _doomed(reader, of_group, is_doomed):
-                    looked_at[number] = is_gone
-                    time.sleep(0)
-        except sqlite3.Error as error:
-            with self._lock:
-                self._failed(error)
+        # contexts are served meanwhile; a damaged ledger is met again below
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(connect_to_read(self._path)) as reader:
+            for number, is_gone in _doomed(reader, of_group, is_doomed):
+                looked_at[number] = is_gone
+                time.sleep(0)
         with self._saying_failures():
             db = self._opened()
             looked_at |= _doomed(db, of_group, is_doomed, max(looked_at, default=0))
@@ -266,7 +257,7 @@ class InjectionLedger:
             return self._db
         db = self._connect()
         if db.execute("PRAGMA user_version").fetchone() != (1,):  # new, or of an earlier version
-            self._close()
+            self.close()
             self._remove()
             db = self._connect()
             db.executescript(_SCHEMA)
@@ -287,15 +278,10 @@ class InjectionLedger:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._path}{end}")
 
-    def _close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
     def _failed(self, error: OSError | sqlite3.Error) -> None:
         """Log once that the ledger cannot be used; remove its files if they are damaged."""
         with contextlib.suppress(sqlite3.Error):
-            self._close()
+            self.close()
         is_damaged = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _WORLD
         if is_damaged:
             self._remove()
@@ -316,9 +302,10 @@ def _keep(db: sqlite3.Connection, served: Served) -> None:
     """Keep a context. Raises sqlite3.Error."""
     result = served.result
     hash_, stable_hash, length = result["hash"], result["stable_hash"], result["stable_characters"]
-    members = hash_, stable_hash, served.group, served.session, served.sender, result["seq"], served.at
-    insert = "INSERT INTO contexts (hash, stable, grp, session, sender, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    db.execute(insert, members)
+    db.execute(
+        "INSERT INTO contexts (hash, stable, grp, session, sender, seq, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (hash_, stable_hash, served.group, served.session, served.sender, result["seq"], served.at),
+    )
     _keep_text(db, "stable", stable_hash, lambda: result["system"][:length].encode())
     _keep_text(db, "rest", hash_, lambda: orjson.dumps({**result, "system": result["system"][length:]}))
 
