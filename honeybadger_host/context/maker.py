@@ -99,14 +99,15 @@ class ContextMaker:
         recalled = Recalled(why_none="it is not in payload.parts")
         if "recalled" in names:
             recalled = self.recaller.recall(group, session, question.message, turns, now)
-        if "conversation" not in names:
-            recalled = recalled.without_conversation()
-        budget, source = question.budget_tokens, turns_file(group, session)
+        if "conversation" not in names:  # the asker keeps it, with the recollections of earlier messages
+            new = [one for one in recalled.recollections if one.state != "in_view" and one.shown_as is None]
+            recalled = replace(recalled, recollections=new)
+        budget = question.budget_tokens
         most = settings.recall.budget_tokens or sys.maxsize
         if budget and {*names} != {"recalled"}:
             most = min(most, budget // 2)
         older = Older(len(said) - len(turns), self._why_older(after, turns))
-        no_turns = (
+        why_no_turns = (
             "nothing was said in this session" if settings.conversation.enabled else "conversation.enabled is off"
         )
         working_folder = f"{session_folder(group, session)}/"
@@ -120,14 +121,17 @@ class ContextMaker:
             "recalled": [recalled_part(group, recalled.recollections, recalled.why_none, most)],
             "session": [self._session(group, session, is_summarised=is_summarised)],
             "working": [working],
-            "conversation": [conversation_part(source, turns, older, settings.history.budget_tokens, no_turns)],
+            "conversation": [
+                conversation_part(
+                    turns_file(group, session), turns, older, settings.history.budget_tokens, why_no_turns
+                )
+            ],
         }
         if specialists:
             made["specialists"] = [specialists_part(specialists)]
         parts = in_order(made, names)
-        stable = stable_parts_of(parts)
         head = f"Group: {group}\n" if question.parts is None else ""
-        context = build_context(head, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
+        context = build_context(head, parts, stable_parts_of(parts), question.message_tokens, budget_tokens=budget)
         for part in context.titled(RECALLED):
             recalled = recalled.shown(part.recalled, part.missing)
         log.debug(

@@ -72,11 +72,6 @@ class Recalled:
         told = [one for one in self.recollections if one.id in accounted]
         return replace(self, recollections=told, new=new)
 
-    def without_conversation(self) -> Recalled:
-        """Return this for an asker that keeps the conversation itself, with the recollections of earlier messages."""
-        new = [one for one in self.recollections if one.state != "in_view" and one.shown_as is None]
-        return replace(self, recollections=new)
-
     def rows(self, missing: Collection[str]) -> list[dict[str, Any]]:
         """Return a row for each recollection and near miss, as `wire.Recalled`.
 

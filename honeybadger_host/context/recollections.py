@@ -75,13 +75,8 @@ class Recollection:
 
     @property
     def heading(self) -> str:
-        match self.state:
-            case "new":
-                return ENTRIES if self.is_entry else SAID
-            case "in_view":
-                return IN_VIEW
-            case "newest":
-                return NEWEST
+        new = ENTRIES if self.is_entry else SAID
+        return {"new": new, "in_view": IN_VIEW, "newest": NEWEST}[self.state]
 
     def is_in(self, text: str) -> bool:
         """Return whether a prompt already has it: as a replayed turn, or as a note with all its sentences."""

@@ -55,8 +55,8 @@ def _analysed(message: str) -> _Message:
             contents.add(term.word)
             if common.isdisjoint(term.forms) and not term.word.isdecimal():
                 subjects.add(term.word)
-    may_ask = "?" in message or not message.isascii()  # else the terms need not be made
-    is_question = may_ask and QUESTION_MARK in document_terms(message)
+    # the terms of an ASCII text without "?" need not be made
+    is_question = ("?" in message or not message.isascii()) and QUESTION_MARK in document_terms(message)
     return _Message(query, frozenset(contents), frozenset(subjects), is_question)
 
 
