@@ -37,10 +37,6 @@ class CompactionLimits:
         """Return the length limit of a summary that somebody wrote, so that compaction never cuts it."""
         return self.max_summary_characters * 3 // 4
 
-    def are_passed(self, entries: int, tokens: int) -> bool:
-        """Return whether a history is over a limit."""
-        return entries > self.max_entries or tokens > self.max_tokens
-
 
 @dataclass(frozen=True, slots=True)
 class Digest:

@@ -121,13 +121,11 @@ class ChangedFiles:
     def every(self) -> Iterator[str]:
         """Yield all documents that exist."""
         names = self._groups.refresh()
-        yield from filter(self._is_document, self._texts(names))
-        for folder in self._json_folders(names):
-            below = (f"{folder}/{name}" for name in names_in(f"{self._home}/{folder}"))
-            yield from filter(self._is_document, below)
-
-    def _is_document(self, file: str) -> bool:
-        return self._in_use.covers(file) and os.path.lexists(f"{self._home}/{file}")
+        folders = self._json_folders(names)
+        below = (f"{folder}/{name}" for folder in folders for name in names_in(f"{self._home}/{folder}"))
+        for file in chain(self._texts(names), below):
+            if self._in_use.covers(file) and os.path.lexists(f"{self._home}/{file}"):
+                yield file
 
     def _texts(self, groups: Iterable[str]) -> list[str]:
         """Return the texts of all groups and agents, there or not."""
@@ -274,7 +272,9 @@ def without_forgotten(group: str, file: str, held: bytes) -> bytes | None:
             return None if _says_nothing(held, member) else held
     if group_of(file) != group or file.endswith(".json"):
         return held
-    return without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    sections = sections_of(held.decode("utf-8", "surrogateescape"))
+    lines = (line for section in sections for line in _kept(section.splitlines(keepends=True)))
+    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 def _says_nothing(data: bytes, member: str) -> bool:
@@ -282,12 +282,8 @@ def _says_nothing(data: bytes, member: str) -> bool:
     return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
 
 
-def without_blanks(text: str) -> str:
-    """Return a text without lines that were emptied, and without headings that have nothing left below them."""
-    return "".join(line for section in sections_of(text) for line in _kept(section.splitlines(keepends=True)))
-
-
 def _kept(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a section that were not emptied; none if nothing is left below its heading."""
     kept = [line for line in lines if not is_blank_line(line)]
     if len(kept) == len(lines) and not (lines and FORGOTTEN in lines[0]):
         return lines

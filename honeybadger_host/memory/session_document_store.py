@@ -205,7 +205,7 @@ class Sessions:
             return ()
         turns = [*behind, *(added.turn for added in changes)]
         tokens = base.tokens + sum(turn.token_count for turn in turns)
-        is_over = self.limits.are_passed(len(base.recent_history) + len(turns), tokens)
+        is_over = len(base.recent_history) + len(turns) > self.limits.max_entries or tokens > self.limits.max_tokens
         if self._files.view(session_file(change.group, change.session)) is not None and not is_over:
             return ()
         document = with_turns(base, turns)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import orjson
 from pydantic import Field
@@ -60,7 +60,7 @@ def session_of(file: str) -> str:
 
 
 def dump_turn(turn: Turn, request_id: str) -> bytes:
-    line: dict[str, Any] = {
+    members = {
         "turn": turn.number,
         "at": time_stamp(turn.at, "milliseconds"),
         "role": turn.role,
@@ -68,17 +68,15 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
         "by": turn.by,
         "content": turn.content,
         "token_count": turn.token_count,
-    }
-    optional = {
         "tools_used": turn.tools_used or None,
         "input_tokens": turn.input_tokens,
         "output_tokens": turn.output_tokens,
         "context": turn.context,
         "key": turn.key,
         "data": turn.data,
+        "request": request_id,
     }
-    line |= {name: value for name, value in optional.items() if value is not None}
-    line["request"] = request_id
+    line = {name: value for name, value in members.items() if value is not None}
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -239,8 +237,7 @@ def read_window(path: Path, size: int) -> Window:
             except ValueError as error:
                 skipped += 1
                 fault = fault or f"at byte {byte}: {error}"
-    turns.reverse()
-    return Window(tuple(turns), last, skipped, fault)
+    return Window(tuple(turns[::-1]), last, skipped, fault)
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,9 +211,7 @@ def dreamt_file(group: str) -> str:
 
 def parse_watermark(data: bytes | None) -> Watermark | None:
     """Return the content of a file, or None if it does not exist. Raises ValueError: names the fault."""
-    if data is None:
-        return None
-    return checked(Watermark, read_json(data))
+    return None if data is None else checked(Watermark, read_json(data))
 
 
 def mark_in(data: bytes | None) -> Watermark:

@@ -53,8 +53,7 @@ class WorkingMemoryStore:
         """Return file -> entry, also expired ones, with all changes decided so far. Raises WorldFailed."""
         folder = session_folder(group, session)
         if folder not in self._views:
-            entries = self._entries(group, session)
-            self._views[folder] = {file: entry for file, entry in entries if entry is not None}
+            self._views[folder] = {file: one for file, one in self._entries(group, session) if one is not None}
         return self._views[folder]
 
     def apply(self, change: Change) -> None:

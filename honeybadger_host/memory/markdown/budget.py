@@ -1,5 +1,6 @@
 """Budgets: history under a token budget, notes under a share, shares under a whole. Pure."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -75,14 +76,8 @@ def shorten(line: str, budget_tokens: int) -> str:
 
 def _prefix(text: str, budget_tokens: int) -> str:
     """Return the longest prefix whose estimate is within the budget."""
-    low, high = 0, min(len(text), budget_tokens * 4 + 3)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(text[:middle]) <= budget_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low]
+    lengths = range(1, min(len(text), budget_tokens * 4 + 3) + 1)
+    return text[: bisect_right(lengths, budget_tokens, key=lambda length: estimate_tokens(text[:length]))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from operator import neg
 from types import MappingProxyType
 from typing import NamedTuple
 
-from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.text.json_values import BOM
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -85,10 +84,6 @@ class NoteBook:
         """Return the signed note above a person's text, or None if the place is anything else."""
         is_below = place > 0 and not self.notes[place].startswith(_HEADING)
         return signed(self.notes[place - 1]) if is_below else None
-
-    def written_below(self, place: int) -> EditedBy:
-        """Return the author of a person's text below a signed note; the time is empty until it is recorded."""
-        return self.edited.get(self.notes[place].strip(), EditedBy(HUMAN, ""))
 
     def _author(self, note: str) -> str | None:
         """Return the author of a note; None: a person deleted its text."""

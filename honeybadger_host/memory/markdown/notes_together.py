@@ -11,9 +11,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted, set_apart
 from honeybadger_agent.wording import count_of
-from honeybadger_host.memory.markdown.notes import PREFACE, Note, NoteBook, with_appended
+from honeybadger_host.memory.markdown.notes import PREFACE, EditedBy, Note, NoteBook, with_appended
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _MAX_OTHERS = 5  # further authors and times that are named with a repeated note
@@ -34,9 +35,8 @@ class Together(NamedTuple):
     @property
     def why(self) -> str | None:
         """Return what became of repeated notes, or None if there are none."""
-        if not self.repeated:
-            return None
-        return f"{count_of(self.repeated, 'repeated note')} folded into the newest that says the same"
+        folded = f"{count_of(self.repeated, 'repeated note')} folded into the newest that says the same"
+        return folded if self.repeated else None
 
 
 def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
@@ -87,7 +87,7 @@ def _as_written(book: NoteBook, place: int) -> str:
     text = set_apart(book.notes[place])
     if (above := book.above(place)) is None:
         return text
-    edited = book.written_below(place)
+    edited = book.edited.get(book.notes[place].strip(), EditedBy(HUMAN, ""))
     heading = _heading(above._replace(author=edited.author), f", {edited.at}" if edited.at else "")
     body = text.strip("\r\n")
     return f"{heading}{body}\n"
@@ -105,17 +105,14 @@ def _block(group: Sequence[Sequence[Note]]) -> str:
     lines = [_heading(newest, "")]
     before = ""
     for sayings in group:
-        lines.append(_line(sayings[0], before, _others(sayings) if len(sayings) > 1 else ""))
-        before = sayings[0].at
+        note = sayings[0]
+        lines.append(f"- {_time(note.at, before)}{_others(sayings)}: {note.quoted}\n")
+        before = note.at
     return "".join(lines)
 
 
 def _heading(note: Note, at: str) -> str:
     return f"## {quoted(f'{note.section} ({note.author}{at})')}\n"
-
-
-def _line(note: Note, before: str, others: str = "") -> str:
-    return f"- {_time(note.at, before)}{others}: {note.quoted}\n"
 
 
 def _others(sayings: Sequence[Note]) -> str:

@@ -14,10 +14,8 @@ _HEADINGS = re.compile(f"^(?={_HEADING})", re.MULTILINE)
 
 def part_of(text: str, session: str) -> str | None:
     """Return the text of a session's part without its heading, or None if it has none."""
-    for section in sections_of(text):
-        if _name(section) == session:
-            return section.partition("\n")[2].strip("\n")
-    return None
+    found = (section.partition("\n")[2] for section in sections_of(text) if _name(section) == session)
+    return next((body.strip("\n") for body in found), None)
 
 
 def with_part(text: str, session: str, body: str | None) -> str:
