@@ -105,9 +105,8 @@ def open_backup(archive: Path, to: Path) -> tuple[Manifest, list[tarfile.TarInfo
     """Unpack a backup into an empty folder; return its manifest and the other members. Raises HostError, OSError."""
     try:
         unpacked = unpack(archive, to, _is_of_home)
-        data = (to / MANIFEST).read_bytes()
+        manifest = Manifest.model_validate_json((to / MANIFEST).read_bytes())
         (to / MANIFEST).unlink()
-        manifest = Manifest.model_validate_json(data)
     except FileNotFoundError:
         raise Damaged(f"it has no {MANIFEST}") from None
     except ValidationError:
@@ -152,12 +151,10 @@ def unpack(
 
 def _write(content: IO[bytes] | None, target: Path) -> None:
     """Make a folder, or a file with its content."""
-    if content is None:
-        make_folders(target)
-        return
-    make_folders(target.parent)
-    with open(open_new(target), "wb") as out:
-        shutil.copyfileobj(content, out)
+    make_folders(target if content is None else target.parent)
+    if content is not None:
+        with open(open_new(target), "wb") as out:
+            shutil.copyfileobj(content, out)
 
 
 class _Unzipped(gzip.GzipFile):
@@ -199,8 +196,7 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
     """
     if not archive.exists():
         raise NotFound(f"there is no {archive}")
-    taken = [part for part in PARTS if os.path.lexists(home / part)]
-    if taken:
+    if taken := [part for part in PARTS if os.path.lexists(home / part)]:
         raise HomeError(f"{home} has {', '.join(taken)}: restore into another home, or move that away first")
     is_new = not home.exists()
     try:

@@ -111,13 +111,6 @@ class _Packer:
         self.files = 0
         self.left_out: list[str] = []
 
-    def _add_folder(self, name: str, fd: int) -> None:
-        self._tar.addfile(_member(name, os.fstat(fd)))
-        for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
-            child = f"{name}/{entry}"
-            if child not in NOT_COPIED and not _NOT_PACKED.fullmatch(child):
-                self.add(child, entry, fd)
-
     def add(self, name: str, entry: str, folder: int) -> None:
         """Add a member of a folder. An unreadable file of an inbox is left out: no agent can stop a backup."""
         may_be_link = name in PARTS or (name.startswith("groups/") and name.count("/") == 1)  # decision 025
@@ -137,7 +130,11 @@ class _Packer:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             with closing_fd(fd):
-                self._add_folder(name, fd)
+                self._tar.addfile(_member(name, status))
+                for inner in sorted(os.listdir(fd), key=lambda inner: (f"{name}/{inner}" != _IPC, inner)):
+                    child = f"{name}/{inner}"
+                    if child not in NOT_COPIED and not _NOT_PACKED.fullmatch(child):
+                        self.add(child, inner, fd)
             return
         with open(fd, "rb") as file:
             if is_of_agent and status.st_size > MAX_REQUEST_BYTES:

@@ -103,11 +103,9 @@ def _listed(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 def disk(home: Path) -> Iterator[Finding]:
     """Check the space of each file system that a home is on."""
-    seen: set[int] = set()
-    for folder in (home, home / "data", home / "data/ipc", home / "data/dead", home / "groups"):
-        if not folder.is_dir() or folder.stat().st_dev in seen:
-            continue
-        seen.add(folder.stat().st_dev)
+    folders = (home / "groups", home / "data/dead", home / "data/ipc", home / "data", home)
+    topmost = {folder.stat().st_dev: folder for folder in folders if folder.is_dir()}  # of each file system
+    for folder in topmost.values():
         space = os.statvfs(folder)
         free, files = space.f_bavail * space.f_frsize, space.f_favail
         what = f"{free >> 20} MiB and {files} inodes free for {folder}"

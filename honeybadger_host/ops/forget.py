@@ -155,11 +155,8 @@ class Forgetter:
 
     def _kept(self, asked: Asked) -> dict[str, Any] | None:
         """Return the result in the receipt of a request, or None if it is not done."""
-        receipts = self._journal.receipts_of(asked.group, asked.sender, [asked.request_id])
-        if asked.request_id not in receipts:
-            return None
-        result: dict[str, Any] = orjson.loads(receipts[asked.request_id][1])["result"]
-        return result
+        receipt = self._journal.receipts_of(asked.group, asked.sender, [asked.request_id]).get(asked.request_id)
+        return None if receipt is None else dict(orjson.loads(receipt[1])["result"])
 
     # ---------------------------------------------------------------------------------------------------------- steps
 

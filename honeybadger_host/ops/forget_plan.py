@@ -5,7 +5,7 @@ Among them are texts that were derived from those records: by consolidation, com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,11 +44,12 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     rows: list[int] = []
     said: list[str] = []
     documents: dict[str, bytes] = {}
-    written: list[bytes] = []
+    proposals = [*readable(home, group)]
     conversations = Conversations()
     for row in _rows(journal, group):
-        if row.kind == "proposal":
-            written.append(row.data)
+        if row.kind == "proposal":  # as the host wrote it: a person may have broken or removed the file
+            with suppress(ValueError):  # of another version
+                proposals.append(parse_proposal(row.data))
         if wanted.sender is not None:
             conversations.add(row, wanted.sender)
             if row.kind == "session":  # it has words of others, too
@@ -67,7 +68,6 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     if wanted.id is not None and wanted.id.isdigit() and (edit := read_change(journal, int(wanted.id))) is not None:
         hunks = edit_of(edit).hunks if edit.group == group and is_edit(edit) else ()
         said += (line.decode("utf-8", "replace") for hunk in hunks or () for line in hunk.added)
-    proposals = [*readable(home, group), *_read_proposals(written)]
     said += _derived(home, group, wanted, conversations, proposals)
     for row in _noted_in_chat(journal, group, wanted, conversations):
         rows.append(row.seq)
@@ -96,9 +96,10 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
         what = f"entry, task or change {wanted.id!r}"
         if wanted.id is None:
             what = f"session {wanted.session!r}" if wanted.sender is None else f"sender {wanted.sender!r}"
-        log = f"`honeybadger-host log {plan.group}`"
         raise Refusal(
-            "not_found", f"{plan.group} has no {what}, or it was forgotten already: see {log}", field="payload"
+            "not_found",
+            f"{plan.group} has no {what}, or it was forgotten already: see `honeybadger-host log {plan.group}`",
+            field="payload",
         )
 
 
@@ -115,10 +116,7 @@ def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Con
         return
     rows = [row for row in _rows(journal, group) if row.kind != "turn"]
     behind = read_turns_behind(journal, rows)
-    for row in rows:
-        answer = behind.get(row.seq)
-        if answer is None:
-            continue
+    for row, answer in [(row, behind[row.seq]) for row in rows if row.seq in behind]:
         if answer.session == wanted.session or answer.turn - 1 in conversations.said.get(answer.session, ()):
             yield row
 
@@ -232,10 +230,9 @@ def _texts_put(data: bytes) -> list[str]:
     except ValueError:
         return []
     tasks = [task.description for task in document.active_tasks]
-    summary = document.long_term_summary.split("\n")
-    prose = [line for line in summary if not line.startswith("- ")]  # compaction's lines are of turns
-    states = (document.system_state, document.last_known_environment.system_snapshot)
-    return [*document.facts, *tasks, *prose, *(text for value in states for text in _leaves(value))]
+    prose = [line for line in document.long_term_summary.split("\n") if not line.startswith("- ")]  # others are turns
+    states = [document.system_state, document.last_known_environment.system_snapshot]
+    return [*document.facts, *tasks, *prose, *_leaves(states)]
 
 
 def _leaves(value: object) -> Iterator[str]:
@@ -246,10 +243,3 @@ def _leaves(value: object) -> Iterator[str]:
             yield from _leaves(each)
     elif isinstance(value, str):
         yield value
-
-
-def _read_proposals(written: Iterable[bytes]) -> Iterator[Proposal]:
-    """Yield proposals as the host wrote them: a person may have broken or removed the file."""
-    for data in written:
-        with suppress(ValueError):  # of another version
-            yield parse_proposal(data)

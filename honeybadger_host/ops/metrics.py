@@ -61,28 +61,25 @@ class _Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         if "requests" in self._status:
-            yield from self._of_requests(self._status, self._counters)
+            requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))
+            for (type_, outcome), count in sorted(self._counters.requests.copy().items()):
+                requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
+            yield requests
+            limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
+            for limit in get_args(LimitName):
+                limited.add_metric((limit,), self._status["limits"]["refused"].get(limit, 0))
+            yield limited
+            bounds = [*map(str, SECONDS_BOUNDS), "+Inf"]
+            yield HistogramMetricFamily(
+                "honeybadger_request_seconds",
+                "Seconds from when a request was seen to its reply.",
+                buckets=list(zip(bounds, accumulate(self._counters.seconds), strict=True)),
+                sum_value=self._counters.seconds_sum,
+            )
         for family, numbers in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
             for name, meaning, where in numbers:
                 if (value := _number(self._status, where)) is not None:
                     yield family(f"honeybadger_{name}", meaning, value=value)
-
-    def _of_requests(self, status: Mapping[str, Any], counters: Counters) -> Iterator[Metric]:
-        requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))
-        for (type_, outcome), count in sorted(counters.requests.copy().items()):
-            requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
-        yield requests
-        limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
-        for limit in get_args(LimitName):
-            limited.add_metric((limit,), status["limits"]["refused"].get(limit, 0))
-        yield limited
-        bounds = [*map(str, SECONDS_BOUNDS), "+Inf"]
-        yield HistogramMetricFamily(
-            "honeybadger_request_seconds",
-            "Seconds from when a request was seen to its reply.",
-            buckets=list(zip(bounds, accumulate(counters.seconds), strict=True)),
-            sum_value=counters.seconds_sum,
-        )
 
 
 def _number(status: Mapping[str, Any], where: str) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import logged
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import dead_names
-from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
 STATUS_SECONDS = 1.0  # between two writes of the status file: `status` is at most two seconds old
@@ -145,30 +144,25 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 def _look(host: Host) -> dict[str, Any]:
     """Return the members of the status that take a look at every group. Raises JournalError, WorldFailed."""
     boxes = [*host.spool.inboxes.values()]
+    unanswered = [box for box in boxes if box.reply_fault and box.waiting][:MAX_NAMED]
     groups = [group for group, names in host.group_folders.current.items() if "proposals" in names]
     review = {group: len(waiting(host.home, group)) for group in groups}
-    removed = removed_unread(host.home, host.journal.path, time.time())[:MAX_NAMED]
     return {
         "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
-        "unanswered": _unanswered(boxes),
+        "unanswered": [
+            f"{box.group}/{box.sender}: {box.reply_fault}; "
+            + count_of(len(box.waiting), "request waits", "requests wait")
+            for box in unanswered
+        ],
         "stuck": sum(len(box.stuck) for box in boxes),
         "review": {group: count for group, count in review.items() if count},
         "dead_letters": len(dead_names(host.home)),
         "damaged": host.projections.saves.damaged()[:MAX_NAMED],
         "removed_unread": [
             {"seq": edit.seq, "at": edit.at, "group": edit.group, "file": edit.file, "what": unread_of(edit)}
-            for edit in removed
+            for edit in removed_unread(host.home, host.journal.path, time.time())[:MAX_NAMED]
         ],
     }
-
-
-def _unanswered(boxes: Sequence[Inbox]) -> list[str]:
-    """Return the inboxes whose replies cannot be written, each with the reason and what waits there."""
-    unanswered = [box for box in boxes if box.reply_fault and box.waiting][:MAX_NAMED]
-    return [
-        f"{box.group}/{box.sender}: {box.reply_fault}; {count_of(len(box.waiting), 'request waits', 'requests wait')}"
-        for box in unanswered
-    ]
 
 
 def _limits(host: Host, now: float) -> dict[str, Any]:

@@ -163,8 +163,8 @@ def run(commands: Sequence[Sequence[str]]) -> None:
         except OSError as error:
             raise HostError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
         if done.returncode:
-            said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-            raise HostError(f"{shlex.join(command)}: {said}")
+            said = (done.stderr or done.stdout).strip()
+            raise HostError(f"{shlex.join(command)}: {said or f'exit code {done.returncode}'}")
 
 
 def is_booted() -> bool:

@@ -34,7 +34,7 @@ from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.peoples_files import check_groups
 from honeybadger_host.models import what_is_missing
 from honeybadger_host.observe import read_status
-from honeybadger_host.ops.findings import Finding, Level, faults_in
+from honeybadger_host.ops.findings import Finding, faults_in
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
 
@@ -74,16 +74,23 @@ def settings(home: Path) -> Iterator[Finding]:
             "start it again if it should have those of here; the checks below use its own settings",
         )
     if loaded.settings.ipc.closed:
-        level: Level = "ok" if senders else "warning"
-        advice = "" if senders else "honeybadger-host sender add <group> <sender>"
-        yield Finding("senders", level, f"closed mode serves {count_of(len(senders), 'sender')}", advice)
+        yield Finding(
+            "senders",
+            "ok" if senders else "warning",
+            f"closed mode serves {count_of(len(senders), 'sender')}",
+            "" if senders else "honeybadger-host sender add <group> <sender>",
+        )
         agents = {loaded.settings.turns.agent, *(Path(file).stem for file in agent_files(home))}
         for box in sorted((home / "data" / "ipc").glob("*/*")):
             group, sender = box.parent.name, box.name
             is_known = (group, sender) in senders or sender == OPERATOR or sender in agents
             if not is_known and (waiting := names_in(box / "requests")):
-                what = f"closed mode does not serve {group}/{sender}, which sent {count_of(len(waiting), 'request')}"
-                yield Finding("senders", "warning", what, f"honeybadger-host sender add {group} {sender}")
+                yield Finding(
+                    "senders",
+                    "warning",
+                    f"closed mode does not serve {group}/{sender}, which sent {count_of(len(waiting), 'request')}",
+                    f"honeybadger-host sender add {group} {sender}",
+                )
 
 
 def lock(home: Path) -> Iterator[Finding]:
@@ -168,8 +175,9 @@ def inboxes(home: Path) -> Iterator[Finding]:
     for path in sorted([*ipc.glob("*"), *ipc.glob("*/*")]):
         what = "group" if path.parent == ipc else "sender"
         if path.is_symlink() or not path.is_dir() or not NAME.fullmatch(path.name) or path.name == GLOBAL_GROUP:
-            why = f"{path} is not a {what}'s folder and is not served"
-            yield Finding("boxes", "warning", why, "rename or remove it")
+            yield Finding(
+                "boxes", "warning", f"{path} is not a {what}'s folder and is not served", "rename or remove it"
+            )
         elif what == "sender":
             count += 1
             for folder in path.iterdir():
@@ -197,8 +205,9 @@ def agents(home: Path) -> Iterator[Finding]:
         try:
             agent = load_agent(home, agent_id)
         except ValueError as error:
-            why = f"{AGENTS_FOLDER}/{agent_id}.json: {error}"
-            yield Finding("agents", "warning", why, "mend it; it counts at once")
+            yield Finding(
+                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {error}", "mend it; it counts at once"
+            )
             continue
         if agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
@@ -238,8 +247,12 @@ def coding_tools(home: Path) -> Iterator[Finding]:
             continue
         who = f"{state.sender} in the group {state.group}"
         if state.heartbeat is None:
-            now_what = state.tool.then or f"start a new session of {name}"
-            yield Finding(name, "warning", f"{who}: no hook has run since it was installed", now_what)
+            yield Finding(
+                name,
+                "warning",
+                f"{who}: no hook has run since it was installed",
+                state.tool.then or f"start a new session of {name}",
+            )
             continue
         kept = f"turns were kept {_ago(state.kept)}" if state.kept else "no turn was kept yet"
         yield Finding(name, "ok", f"{who}: a hook ran {_ago(state.heartbeat)}, {kept}")
