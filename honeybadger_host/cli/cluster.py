@@ -173,10 +173,8 @@ def cluster_drain(home: Home, as_json: AsJson = False, overrides: Overrides = No
 def _move(machine: str | None, home: Path, overrides: list[str] | None, *, as_json: bool) -> None:
     with reaching(home, overrides) as settings:
         moved = operating.move_to(home, settings, machine)
-    line = f"{moved['owner']} owns the home already"
-    if moved["owner"] != moved["was"]:
-        line = f"{moved['owner']} owns the home, after {moved['seconds']:.1f} s; {moved['was']} follows"
-    tell(moved, [line], as_json=as_json)
+    how = f", after {moved['seconds']:.1f} s; {moved['was']} follows" if moved["owner"] != moved["was"] else " already"
+    tell(moved, [f"{moved['owner']} owns the home{how}"], as_json=as_json)
 
 
 @cluster_app.command("verify")

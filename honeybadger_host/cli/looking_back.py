@@ -74,10 +74,17 @@ def _blamed(name: str, found: Blamed, turns: Mapping[int, SaidIn], *, is_entry: 
     where, origin = place | {"text": found.shown}, found.origin
     if isinstance(origin, str):
         return {**where, "author": None, "at": None, "seq": None, "request": None, "why": origin}
-    known = {"author": origin.sender, "at": moment(origin.at), "seq": origin.seq}
-    request, said = None if is_edit(origin) else origin.request, turns.get(origin.seq)
-    of_turn = {"session": said and said.session, "turn": said and said.turn}
-    return {**where, **known, "request": request, "why": None, **of_turn}
+    said = turns.get(origin.seq)
+    return {
+        **where,
+        "author": origin.sender,
+        "at": moment(origin.at),
+        "seq": origin.seq,
+        "request": None if is_edit(origin) else origin.request,
+        "why": None,
+        "session": said and said.session,
+        "turn": said and said.turn,
+    }
 
 
 def _blamed_line(one: Mapping[str, Any]) -> str:
@@ -145,8 +152,9 @@ def why(
     """Print the context that an answer was given from. Works with and without a running host."""
     said = read_turn(journal_of(home), turns_file(group, session), turn)
     if said is None:
-        where = f"`honeybadger-host log {group} --kind turn` lists them"
-        raise NotFound(f"session {session} of {group} has no turn {turn}: {where}")
+        raise NotFound(
+            f"session {session} of {group} has no turn {turn}: `honeybadger-host log {group} --kind turn` lists them"
+        )
     shown = said.get("context")
     if shown is None:
         raise NotFound(f"turn {said['turn']} of {group} keeps no context: only answers that this host made do")
@@ -169,8 +177,7 @@ def rewind(
     as_json: AsJson = False,
 ) -> None:
     """Bring a group's files back to an earlier moment. It makes new changes: all or none."""
-    wanted = {"to": to, "dry_run": dry_run or None}
-    result = asked_of(home, group, "rewind", wanted)
+    result = asked_of(home, group, "rewind", {"to": to, "dry_run": dry_run or None})
     lines = [
         f"{one['file']}: {'would be ' if dry_run else ''}{one['did'].replace('_', ' ')}, "
         f"+{one['added']} -{one['removed']} lines"
@@ -204,8 +211,8 @@ def diff(
     last = seq_of(home, group, later, "TO") if later is not None else LAST_SEQ
     if first > last:
         raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
-    changed = [path for path in read_changed_files(journal, group, first, last) if group_of(path) == group]
-    for path in [path for path in changed if only in (None, path)]:
+    changed = read_changed_files(journal, group, first, last)
+    for path in [path for path in changed if group_of(path) == group and only in (None, path)]:
         past = read_past(journal, path)
         texts: list[list[str]] = []
         names: list[str] = []
@@ -241,10 +248,8 @@ def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
 
 
 def unknown_because(past: Past, seq: int) -> str:
-
     before = [row for row in past.rows if row.seq <= seq]
     if not before:
-        first = f" before change {past.rows[0].seq}" if past.rows else ""
-        return f"nothing of it is recorded{first}"
+        return "nothing of it is recorded" + (f" before change {past.rows[0].seq}" if past.rows else "")
     lost = [row for row in before if is_edit(row) and edit_of(row).hunks is None]
     return f"the text of change {lost[-1].seq} was not kept" if lost else "its beginning was not recorded"

@@ -85,8 +85,13 @@ def context(
     as_json: AsJson = False,
 ) -> None:
     """Print the context an agent gets now, or got earlier. Works with and without a running host."""
-    wanted = {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of}
-    result = asked_of(home, group, "preview_context", wanted, session=session)
+    result = asked_of(
+        home,
+        group,
+        "preview_context",
+        {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of},
+        session=session,
+    )
     print_context(result, explain=explain, as_json=as_json)
 
 
@@ -121,9 +126,17 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search a group's memory and conversations. Works with and without a running host."""
-    wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
-    more = {"scope": scope, "limit": limit, "archived": archived}
-    result = asked_of(home, group, "search_memory", wanted | more)
+    wanted = {
+        "query": query,
+        "category": category,
+        "tags": tag,
+        "since": since,
+        "until": until,
+        "scope": scope,
+        "limit": limit,
+        "archived": archived,
+    }
+    result = asked_of(home, group, "search_memory", wanted)
     tell(result, hit_lines(SearchResult.model_validate(result), with_points=explain), as_json=as_json)
 
 
@@ -142,8 +155,9 @@ def log_(
     if group is not None:
         check_group(home, group)
     if kind is not None and kind not in CHANGE_KINDS:
-        known = ", ".join(sorted(CHANGE_KINDS))
-        raise typer.BadParameter(f"there is no kind {kind!r} of changes; there are: {known}", param_hint="--kind")
+        raise typer.BadParameter(
+            f"there is no kind {kind!r} of changes; there are: {', '.join(sorted(CHANGE_KINDS))}", param_hint="--kind"
+        )
     journal = journal_of(home)
     try:
         first = None if since is None else read_moment(since, datetime.now(UTC))
@@ -157,8 +171,11 @@ def log_(
         return
     print_lines(_lines_of(rows))
     if not rows:
-        is_any = wanted == LogFilter(group)
-        print(f"nothing was changed in {group or 'this home'} yet" if is_any else "no change is like that")
+        print(
+            f"nothing was changed in {group or 'this home'} yet"
+            if wanted == LogFilter(group)
+            else "no change is like that"
+        )
 
 
 def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
@@ -217,8 +234,10 @@ def undo(
         results.append(result)
         done += map(str, together)
         if not as_json:
-            undoes = " and ".join(map(str, together))
-            print(f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes {undoes}")
+            print(
+                f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes "
+                + " and ".join(map(str, together))
+            )
     if as_json:
         print_json(results if len(results) > 1 else results[0])
 
@@ -234,8 +253,7 @@ def _undo_one(folder: Path, seq: int, asked: list[int]) -> tuple[str, dict[str, 
     group = inbox_group(folder) if row.group == GLOBAL_GROUP else row.group
     reply = reply_to(folder, group, Undo(seq=seq))
     result = reply.result or {}
-    is_in_group = row.file.startswith(f"groups/{group}/")
-    path = f"groups/{group}/{result['file']}" if is_in_group else result["file"]
+    path = f"groups/{group}/{result['file']}" if row.file.startswith(f"groups/{group}/") else result["file"]
     together = [seq]
     if len(asked) > 1:
         from honeybadger_host.handlers.undo import undone_with

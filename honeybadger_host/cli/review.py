@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_agent.wire.proposals import changed_lines
-from honeybadger_host.cli.shared import AsJson, Home, asked_of, print_json, tell, with_files
+from honeybadger_host.cli.shared import AsJson, Home, asked_of, tell, with_files
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -69,13 +68,10 @@ def dream(
 ) -> None:
     """Tidy a group's memory now: fold duplicates, ask the model."""
     result = asked_of(home, group, "dream", {})
-    if as_json:
-        print_json(result)
-        return
+    lines: list[str] = []
     for proposal in result["proposals"]:
-        print_lines(_shown(proposal))
-        print()
-    print(here(result["told"]))
+        lines += [*_shown(proposal), ""]
+    tell(result, [*lines, result["told"]], as_json=as_json)
 
 
 def _action_in(words: list[str] | None) -> tuple[str, list[str]]:
@@ -136,8 +132,9 @@ def _told(action: str, result: Mapping[str, Any]) -> str:
 
 
 def _counts(result: Mapping[str, Any]) -> str:
-    states = ("waiting", "applied", "refused", "stale")
-    return ", ".join(f"{result[state]} {state}" for state in states if result.get(state))
+    return ", ".join(
+        f"{result[state]} {state}" for state in ("waiting", "applied", "refused", "stale") if result.get(state)
+    )
 
 
 def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
@@ -156,8 +153,7 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
         yield f"   {line}"
     evidence = operation.get("evidence", [])
     if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when
-        turns = dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence)
-        if turns:
+        if turns := dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence):
             yield f"   said in {', '.join(turns)}"
         evidence = []
     for each in evidence:

@@ -29,8 +29,11 @@ def sender_add(
     """Make a sender's folders and enter it in config/senders.json."""
     check_home(home)
     made = add_sender(home, group, sender, uid)
-    known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
-    tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
+    tell(
+        {"group": group, "sender": sender, "uid": uid, "folder": str(made)},
+        [f"{made} is ready; a running host serves it within a sweep"],
+        as_json=as_json,
+    )
 
 
 @sender_app.command("token")

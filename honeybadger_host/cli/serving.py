@@ -40,11 +40,11 @@ def init(
     except OSError as error:
         default, registered = None, f"none: {error.strerror or error}"
     known = {"home": str(folder.absolute()), "made": [str(path) for path in made], "default_home": default}
-    lines = [f"made {path}" for path in made] or [f"{folder} is a home already"]
-    lines.append(f"your default home is {f'{default}, ' if default else ''}{registered}")
-    lines.append(
-        f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {quote(str(folder))}"
-    )
+    lines = [
+        *([f"made {path}" for path in made] or [f"{folder} is a home already"]),
+        f"your default home is {f'{default}, ' if default else ''}{registered}",
+        f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {quote(str(folder))}",
+    ]
     tell(known, lines, as_json=as_json)
 
 

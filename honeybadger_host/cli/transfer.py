@@ -43,11 +43,10 @@ def export(
         raise typer.BadParameter(f"{target.name} is neither a folder nor a .tar.gz", param_hint="--to")
     with patience(f"exporting {group}"):
         done = (export_markdown if markdown else export_group)(home, group, target)
-    told = {"to": str(target), "files": done.files, "changes": done.changes}
+    told = {"to": str(target), "files": done.files, "changes": done.changes, "left_out": done.left_out}
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
-    line = f"{target}: {count_of(done.files, 'file')}{changes}"
-    missing = some_of("left out", done.left_out)
-    tell(told | {"left_out": done.left_out}, [line], as_json=as_json, missing=missing)
+    lines = [f"{target}: {count_of(done.files, 'file')}{changes}"]
+    tell(told, lines, as_json=as_json, missing=some_of("left out", done.left_out))
 
 
 @app.command("import")
@@ -95,8 +94,9 @@ def _load(folder: Path, group: str, path: Path, dry_run: bool) -> tuple[dict[str
     if loaded.shift:
         lines.append(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
     if forgotten:
-        are = "would be" if dry_run else "are"
-        lines.append(f"{count_of(forgotten, 'text')} of it, forgotten in this home: {are} left out")
+        lines.append(
+            f"{count_of(forgotten, 'text')} of it, forgotten in this home: {'would be' if dry_run else 'are'} left out"
+        )
     return told, [*lines, *(f"LEFT: {one['file']} ({one['form']})" for one in left)]
 
 
@@ -163,11 +163,19 @@ def backup(
     with patience(f"packing {home}"):
         packed = back_up(home, file.absolute(), now=datetime.now(UTC))
     size = file.stat().st_size
-    told = {"file": str(file), "bytes": size, "files": packed.files, "journal": packed.seq}
     journal = "no journal yet" if packed.seq is None else f"journal at {packed.seq}"
-    line = f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes"
-    missing = some_of("left out", packed.left_out)
-    tell({**told, "left_out": packed.left_out}, [line], as_json=as_json, missing=missing)
+    tell(
+        {
+            "file": str(file),
+            "bytes": size,
+            "files": packed.files,
+            "journal": packed.seq,
+            "left_out": packed.left_out,
+        },
+        [f"{file}: {count_of(packed.files, 'file')}, {journal}, {size} bytes"],
+        as_json=as_json,
+        missing=some_of("left out", packed.left_out),
+    )
 
 
 @app.command()
@@ -185,8 +193,12 @@ def restore(
         manifest, files = restore_(file.absolute(), folder)
     with patience(f"checking {folder}"):
         problems = [finding for finding in examine(folder) if finding.level == "problem"]
-    told: dict[str, Any] = {"home": str(folder), "files": files, "made_at": manifest.made_at}
-    told["problems"] = [finding.message for finding in problems]
+    told = {
+        "home": str(folder),
+        "files": files,
+        "made_at": manifest.made_at,
+        "problems": [finding.message for finding in problems],
+    }
     lines = [f"{folder}: {count_of(files, 'file')} as of {manifest.made_at}, by version {manifest.version}"]
     if not problems:
         lines.append(f"next: honeybadger-host run --home {quote(str(folder))}")
