@@ -103,7 +103,8 @@ class Guards:
         """Return the answer to a request that is refused, or None if it is allowed."""
         headers, path = Headers(scope=scope), str(scope["path"])
         host = headers.getlist("host")
-        if len(host) != 1 or not self._is_ours(host[0]):
+        found = _LOOPBACK.fullmatch(host[0]) if len(host) == 1 else None
+        if found is None or (self._port is not None and found[1] != str(self._port)):
             return problem(403, "This page is not served under that name", "Use the link that the command printed.")
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         is_known = self._access.knows(cookie)
@@ -129,10 +130,6 @@ class Guards:
         if not size.isdigit() or int(size) > limit:
             return problem(413, "That is too large", f"A form may have {limit} bytes. Nothing was changed.")
         return None
-
-    def _is_ours(self, host: str) -> bool:
-        found = _LOOPBACK.fullmatch(host)
-        return found is not None and (self._port is None or found[1] == str(self._port))
 
 
 def _digest(text: str) -> bytes:

@@ -116,10 +116,8 @@ def _signed_lines_of(journal: Path, row: Row) -> tuple[Sequence[tuple[str, bytes
         return signed_lines(hunks or ()), "The text of this edit was not kept." if hunks is None else ""
     lines = lines_of(row.data)
     if row.kind not in WHOLE_KINDS or row.kind.endswith("_removed"):
-        sign = "-" if row.kind in WHOLE_KINDS else "+"
-        return [(sign, line) for line in lines], ""
+        return [("-" if row.kind in WHOLE_KINDS else "+", line) for line in lines], ""
     before = None if row.offset == ABSENT else read_last(journal, row.file, row.seq - 1)
     if fingerprint(before) != row.offset:
-        unknown = "The earlier text is not in the change before; this is the new text."
-        return [(" ", line) for line in lines], unknown
+        return [(" ", line) for line in lines], "The earlier text is not in the change before; this is the new text."
     return signed_lines(hunks_between(lines_of(before or b""), lines)), ""

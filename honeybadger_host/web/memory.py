@@ -88,8 +88,8 @@ class _Rows(NamedTuple):
 def memory(visit: Visit) -> Response:
     wanted, files = _wanted(visit), visit.read(ReadGroupFiles())
     text = files.memory or ""
-    edited = EditedNotes(EditReader(visit.home.journal))
-    book = parse_notes(text, edited.of(f"groups/{visit.group}/{MEMORY}", text))
+    edited = EditedNotes(EditReader(visit.home.journal)).of(f"groups/{visit.group}/{MEMORY}", text)
+    book = parse_notes(text, edited)
     if wanted.query is None and wanted.kind != "archived":
         found = _listed(visit, book, wanted)
     else:
@@ -131,15 +131,16 @@ def _listed(visit: Visit, book: NoteBook, wanted: _Wanted) -> _Rows:
     total, is_complete = len(notes), True
     if wanted.kind != "notes":
         with contextlib.suppress(Invalid):  # a section of notes that cannot be a category
-            asked = made(
-                ListMemoryEntries,
-                category=wanted.place,
-                author=wanted.author,
-                newest=True,
-                limit=PER_PAGE,
-                offset=wanted.entries,
+            found = visit.read(
+                made(
+                    ListMemoryEntries,
+                    category=wanted.place,
+                    author=wanted.author,
+                    newest=True,
+                    limit=PER_PAGE,
+                    offset=wanted.entries,
+                )
             )
-            found = visit.read(asked)
             entries, is_complete = found.entries, found.is_complete
             total += found.total
     of_notes = _dated(_note(visit.group, book, place) for place in notes[wanted.notes : wanted.notes + PER_PAGE])
@@ -269,5 +270,14 @@ def acted(visit: Visit, form: dict[str, str]) -> Response:
             refused.append(error.code)
             continue
         seqs += () if seq is None else (seq,)
-    told = ",".join(map(str, seqs))
-    return go(href("g", visit.group, "memory", **_wanted(visit).filters, done=action, seqs=told, refused=refused))
+    return go(
+        href(
+            "g",
+            visit.group,
+            "memory",
+            **_wanted(visit).filters,
+            done=action,
+            seqs=",".join(map(str, seqs)),
+            refused=refused,
+        )
+    )

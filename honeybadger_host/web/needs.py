@@ -56,8 +56,7 @@ def _dead(home: Home) -> Iterator[Need]:
         yield Need("dead letter", text, letter.name, "/health#dead", "Look", at)
     more = len(dead_names(home.path)) - MAX_OF_A_KIND
     if more > 0:
-        left = count_of(more, "more dead letter")
-        yield Need("dead letter", left, "host", "/health#dead", "Look at all")
+        yield Need("dead letter", count_of(more, "more dead letter"), "host", "/health#dead", "Look at all")
 
 
 def _unread(home: Home) -> Iterator[Need]:
@@ -74,8 +73,7 @@ def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:
         for task in home.ask(group, ListTasks())[0].tasks:
             if task.state in ("failed", "missed"):
                 text = f"{task.name}: {task.why}" if task.why else task.name
-                address = href("g", group, "tasks", task.id)
-                yield Need(f"task {task.state}", text, group, address, "Look", task.last)
+                yield Need(f"task {task.state}", text, group, href("g", group, "tasks", task.id), "Look", task.last)
 
 
 def _budgets(status: dict[str, Any]) -> Iterator[Need]:
@@ -98,8 +96,8 @@ def _proposals(home: Home, groups: list[str]) -> Iterator[Need]:
                 kind, action = "write asked for" if one.proposal.kind == "write" else kind, "Decide"
             yield Need(kind, text, group, href("g", group, "review", name), action, round(changed_at * 1000))
         if len(found) > MAX_OF_A_KIND:
-            left, address = len(found) - MAX_OF_A_KIND, href("g", group, "review")
-            yield Need("proposal", f"{left} more", group, address, "Look at all")
+            more = f"{len(found) - MAX_OF_A_KIND} more"
+            yield Need("proposal", more, group, href("g", group, "review"), "Look at all")
 
 
 def groups(visit: Visit) -> Response:

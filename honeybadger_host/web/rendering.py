@@ -58,10 +58,16 @@ def problem(
         retry_after: seconds until the browser reloads it.
         typed: texts of a form that was refused.
     """
-    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-    values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": typed or {}}
-    shown = shown or Shown(may_write=True)  # not called read-only: nobody knows yet who asks
-    return page("problem.html", shown, code=status, headers=headers, **values)
+    return page(
+        "problem.html",
+        shown or Shown(may_write=True),  # not called read-only: nobody knows yet who asks
+        code=status,
+        headers={} if retry_after is None else {"Retry-After": str(retry_after)},
+        what=what,
+        now_what=now_what,
+        retry_after=retry_after,
+        typed=typed or {},
+    )
 
 
 def first_words(text: str) -> str:

@@ -93,6 +93,7 @@ def decided(visit: Visit, form: dict[str, str]) -> Response:
         case _:
             raise Invalid("that is not a decision: load the page again")
     is_accepted = decision in ("edit", "copied")
-    asked = made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
-    decided, seq = visit.ask(asked)
+    decided, seq = visit.ask(
+        made(DecideProposal, name, "accept" if is_accepted else decision, operations=numbers, result=result)
+    )
     return go(href("g", visit.group, "review", name, done=decision, seq=seq, kept=len(decided.kept) or None))

@@ -49,8 +49,7 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
             replace(home / LINK_FILE, orjson.dumps(link), mode=0o600, is_durable=False)
 
         app = build(Home(home, may_write), port, renewed)
-        link = orjson.loads((home / LINK_FILE).read_bytes())["link"]
-        told(link)
+        told(orjson.loads((home / LINK_FILE).read_bytes())["link"])
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
         config = uvicorn.Config(
             app,
@@ -84,10 +83,11 @@ def _listening(where: Path | int) -> Iterator[socket.socket]:
             listening.listen(128)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
-        place = f"port {where}: {why}; choose another with --port or web.port"
-        if isinstance(where, Path):
-            place = f"{where}: {why}; choose another --socket"
-        raise HostError(f"cannot listen on {place}") from None
+        raise HostError(
+            f"cannot listen on {where}: {why}; choose another --socket"
+            if isinstance(where, Path)
+            else f"cannot listen on port {where}: {why}; choose another with --port or web.port"
+        ) from None
     with listening:
         try:
             yield listening

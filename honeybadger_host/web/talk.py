@@ -71,8 +71,9 @@ def _reply(mailbox: Mailbox, turn: str) -> Reply | None:
 
 def said(visit: Visit, form: dict[str, str]) -> Response:
     session, agent = checked_session(form.get("session", "main")), form.get("agent") or None
-    asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
-    turn = visit.home.say(visit.group, asked, session=session)
+    turn = visit.home.say(
+        visit.group, made(Chat, form.get("content", ""), form.get("as") or None, agent), session=session
+    )
     return go(href("g", visit.group, "talk", session=session, agent=agent, turn=turn))
 
 
@@ -112,6 +113,7 @@ def stopped(visit: Visit, form: dict[str, str]) -> Response:
 
 def told(visit: Visit, form: dict[str, str]) -> Response:
     session, turn = checked_session(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
-    asked = made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn)
-    visit.ask(asked, session=session)
+    visit.ask(
+        made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn), session=session
+    )
     return go(href("g", visit.group, "talk", session=session, done="feedback"))
