@@ -7,9 +7,8 @@ version does it once.
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
 
 import orjson
 
@@ -36,8 +35,11 @@ _FORGOTTEN = (FORGOTTEN_BASE, fingerprint_of(FORGOTTEN_DIGEST))  # fingerprints 
 
 def fold_edits(connection: sqlite3.Connection) -> None:
     """Make one table of changes, and let the past of each file begin where it is known. The transaction is open."""
+    lines: dict[str, bytes] = dict(connection.execute("SELECT lower(hex(hash)), text FROM lines"))
+    line_of = lines.__getitem__
     for seq, at, group, author, event, file, before, after, packed in connection.execute("SELECT * FROM edits"):
-        hunks = None if packed is None else [*_unpacked(connection, orjson.loads(packed))]
+        told = None if packed is None else orjson.loads(packed)
+        hunks = told and [Hunk(at, [*map(line_of, removed)], [*map(line_of, added)]) for at, removed, added in told]
         row = Edit(event, before, after, hunks).row(seq, at, group, author, file)
         connection.execute("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", row)
     connection.execute("DROP TABLE edits")
@@ -45,16 +47,6 @@ def fold_edits(connection: sqlite3.Connection) -> None:
     kinds = orjson.dumps([*LINE_KINDS]).decode()
     query = "SELECT file FROM seen UNION SELECT file FROM changes WHERE kind IN (SELECT value FROM json_each(?))"
     begin_pasts(connection, [file for (file,) in connection.execute(query, (kinds,))])
-
-
-def _unpacked(connection: sqlite3.Connection, packed: Iterable[Sequence[Any]]) -> Iterator[Hunk]:
-    for at, *sides in packed:
-        yield Hunk(at, *([_line(connection, hash_) for hash_ in side] for side in sides))
-
-
-def _line(connection: sqlite3.Connection, hash_: str) -> bytes:
-    (text,) = connection.execute("SELECT text FROM lines WHERE hash = ?", (bytes.fromhex(hash_),)).fetchone()
-    return bytes(text)
 
 
 def begin_pasts(connection: sqlite3.Connection, files: Iterable[str]) -> None:
@@ -79,81 +71,63 @@ def _begin_past(connection: sqlite3.Connection, rows: Sequence[Row], seen_seq: i
     if text is None and rows[-1].kind == "edit_removed":
         text, seen_seq = b"", rows[-1].seq
     for old in reversed(rows):
-        row, notes = in_new_form(old)
-        after = None if row.seq > seen_seq and not is_edit(row) else text
-        before = None if after is None else _before(after, row, notes)
-        if notes:
-            has_notes = before if row.kind == NOTE_REMOVED or before is None else after
-            row = _with_lines(row, notes, has_notes)
-        if row != old:
+        after = None if old.seq > seen_seq and not is_edit(old) else text
+        row = in_new_form(old, after)
+        if row is not old:
             connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (row.data, row.seq))
         if after is None:
             continue
+        text = _before(after, row)
         is_told = row.kind in WHOLE_KINDS and text_after(after, row) == after
-        if before is None and not is_told:
+        if text is None and not is_told:
             insert_texts(connection, [(row.file, row.seq + 1, after)])
-        text = before
     if text is not None and (text or not is_first(rows[0])):
         insert_texts(connection, [(rows[0].file, rows[0].seq, text)])
 
 
-def _before(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]]) -> bytes | None:
+def _before(text: bytes, row: Row) -> bytes | None:
     """Return the text before a change, or None if it is unknown."""
-    if row.kind in WHOLE_KINDS:
-        return b"" if row.offset == ABSENT else None
     try:
-        found = _before_notes(text, row, notes) if notes else text_before(text, row)
+        found = text_before(text, row)
     except ValueError:
-        return None
+        return b"" if row.kind in WHOLE_KINDS and row.offset == ABSENT else None
     if is_append(row):
         return None if found and is_first(row) else found
     is_nothing = not found and row.offset == ABSENT
     return found if is_nothing or row.offset in (*_FORGOTTEN, fingerprint(found)) else None
 
 
-# -------------------------------------------------------------------------------------------------------- rows of notes
+def in_new_form(row: Row, after: bytes | None = None) -> Row:
+    """Return a row in the form of this version, which has lines where the older one had notes.
 
-
-def in_new_form(row: Row) -> tuple[Row, Sequence[tuple[int, bytes]]]:
-    """Return a row in the form of this version; and if it has notes instead of lines, their places and texts.
-
+    Args:
+        after: the file's text after the change; None: it is unknown, and then the lines of notes have no place.
     Raises ValueError, LookupError or TypeError where it has neither form.
     """
     value = orjson.loads(row.data) if row.kind in REVISED_KINDS else {}
     if "size" not in value:
-        return row, []
-    notes = [(note["at"], note["text"].encode()) for note in value["notes"]]
-    return row._replace(data=orjson.dumps({"hunks": value.get("hunks", [])})), notes
-
-
-def _before_notes(text: bytes, row: Row, notes: Sequence[tuple[int, bytes]]) -> bytes:
-    """Return a text before some notes were taken out of it, or put into it."""
-    if row.kind == NOTE_REMOVED:
-        for at, note in notes:
-            text = text[:at] + note + text[at:]
-        return text
-    for at, note in reversed(notes):
-        text = text[:at] + text[at + len(note) :]
-    return text
-
-
-def _with_lines(row: Row, notes: Sequence[tuple[int, bytes]], whole: bytes | None) -> Row:
-    """Return a row with the lines of its notes.
-
-    Args:
-        whole: the text that has the notes; None: not known, and then their lines have no place.
-    """
+        return row
+    notes: dict[int, tuple[int, bytes]] = {}  # end -> begin and text of neighbouring notes
+    for told in value["notes"]:
+        at, text = notes.pop(told["at"], (told["at"], b""))
+        text += told["text"].encode()
+        notes[at + len(text)] = at, text
+    whole = after  # the text that has the notes
+    if whole is not None and row.kind == NOTE_REMOVED:
+        for at, note in notes.values():
+            whole = whole[:at] + note + whole[at:]
     removed: list[Hunk] = []
-    for at, note in notes:
-        if whole is None:
-            removed.append(Hunk(0, lines_of(note), []))
-        else:
-            begin, end = whole.rfind(b"\n", 0, at) + 1, at + len(note)
-            if begin < at:  # it began within a line, whose end is that of the line after the note
-                end = whole.find(b"\n", end) + 1 or len(whole)
-            left = lines_of(whole[begin:at] + whole[at + len(note) : end])
-            first = whole.count(b"\n", 0, begin)
-            hunks = hunks_between(lines_of(whole[begin:end]), left)
-            removed += (hunk._replace(at=first + hunk.at) for hunk in hunks)
+    for at, note in notes.values():
+        removed += [Hunk(0, lines_of(note), [])] if whole is None else _lines_at(whole, at, note)
     hunks = removed if row.kind == NOTE_REMOVED else reversed_hunks(removed)
-    return row._replace(data=orjson.dumps({"hunks": packed_hunks(hunks)}))
+    return row._replace(data=orjson.dumps({"hunks": packed_hunks(hunks) if notes else value.get("hunks", [])}))
+
+
+def _lines_at(whole: bytes, at: int, note: bytes) -> list[Hunk]:
+    """Return the hunks that remove a note from a text, in whole lines."""
+    begin, end = whole.rfind(b"\n", 0, at) + 1, at + len(note)
+    if begin < at:  # it began within a line, whose end is that of the line after the note
+        end = whole.find(b"\n", end) + 1 or len(whole)
+    left = lines_of(whole[begin:at] + whole[at + len(note) : end])
+    first = whole.count(b"\n", 0, begin)
+    return [hunk._replace(at=first + hunk.at) for hunk in hunks_between(lines_of(whole[begin:end]), left)]

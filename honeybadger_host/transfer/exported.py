@@ -182,7 +182,7 @@ def _check_data(row: Row) -> None:
     if row.kind not in CHANGE_KINDS:
         raise ValueError("this version does not know this kind")
     if row.kind in REVISED_KINDS:
-        hunks_of(in_new_form(row)[0])
+        hunks_of(in_new_form(row))
     elif row.kind == TASK_RECORD:
         TaskStates([("", row.data)])
     elif row.kind == "turn":
