@@ -87,12 +87,9 @@ class Part(NamedTuple):
     def row(self) -> dict[str, Any]:
         """Return how the part is explained, as `wire.ContextSection`."""
         tokens = 0 if self.is_blank else self.text_tokens + self.overhead - 3
+        about = {"left_out": self.left_out, "why": self.why}
         row = _row(self.title, self.source, self.state, tokens)
-        if self.left_out is not None:
-            row["left_out"] = self.left_out
-        if self.why is not None:
-            row["why"] = self.why
-        return row
+        return row | {name: text for name, text in about.items() if text is not None}
 
     def fitted(self, share_tokens: int) -> Part:
         """Return the part cut to its share; a part with `settle` only gets a lower limit."""

@@ -87,15 +87,8 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
     facts = tuple(sorted({fact.strip() for fact in document.facts} - {""}))
     cutoff = int(now.timestamp()) - limits.finished_task_seconds
     tasks = tuple(task for task in document.active_tasks if not (task.is_finished and task.updated_at <= cutoff))
-    compacted = document.model_copy(
-        update={
-            "recent_history": history,
-            "long_term_summary": summary,
-            "facts": facts,
-            "active_tasks": tasks,
-        }
-    )
-    return compacted, len(dropped)
+    update = {"recent_history": history, "long_term_summary": summary, "facts": facts, "active_tasks": tasks}
+    return document.model_copy(update=update), len(dropped)
 
 
 def _kept(
@@ -133,8 +126,7 @@ def with_left_out(document: SessionDocument, count: int, limits: CompactionLimit
     if count <= 0:
         return document
     prose, left_out, lines = _parts(document.long_term_summary)
-    summary = _assembled(prose, left_out + count, lines, limits)
-    return document.model_copy(update={"long_term_summary": summary})
+    return document.model_copy(update={"long_term_summary": _assembled(prose, left_out + count, lines, limits)})
 
 
 def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: CompactionLimits) -> str:

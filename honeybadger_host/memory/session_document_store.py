@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -69,20 +68,6 @@ def _digest(data: bytes) -> Digest:
     return digest(parse_document(data, ""))
 
 
-class _Source(NamedTuple):
-    """The files and the log that a document is made from: as written, or with everything decided in a batch.
-
-    Args:
-        read: returns the newest version of a file.
-        newest: number of the newest turn.
-        since: returns the turns after one, see `TurnLogs.since`.
-    """
-
-    read: Callable[[str], bytes | None]
-    newest: int
-    since: Callable[[int], Sequence[Turn]]
-
-
 def _parsed(data: bytes | None, group: str, session: str) -> SessionDocument:
     """Return a version, empty if there is none. Raises WorldFailed: it is no session document."""
     try:
@@ -126,9 +111,7 @@ class Sessions:
         """Return a document as it is now. Raises WorldFailed if its file cannot be read."""
         data = self._files.read(session_file(group, session))
         window = self._turn_logs.window(group, session)
-        base, behind = self._behind(
-            group, session, _parsed(data, group, session), self._written(group, session, window)
-        )
+        base, behind = self._written(group, _parsed(data, group, session), window)
         return View(self._folded(base, behind), data, window.skipped, window.fault)
 
     def digest(self, group: str, session: str) -> Digest:
@@ -145,8 +128,7 @@ class Sessions:
             newest = self._turn_logs.newest(group, session)
             if newest is not None and document.turns == newest:
                 return version  # without reading the log, which has just grown by the turns of this batch
-            written = self._written(group, session, self._turn_logs.window(group, session))
-            base, behind = self._behind(group, session, document, written)
+            base, behind = self._written(group, document, self._turn_logs.window(group, session))
         except WorldFailed:  # the log cannot be read
             return version
         return dump_document(self._folded(base, behind)) if behind else version
@@ -156,9 +138,10 @@ class Sessions:
         file = deleted_file(group, session)
         return parse_deletion(self._files.read(file), file)
 
-    def _written(self, group: str, session: str, window: Window) -> _Source:
-        since = partial(self._turn_logs.since, group, session, window=window)
-        return _Source(self._files.read, window.last_number, since)
+    def _written(self, group: str, document: SessionDocument, window: Window) -> tuple[SessionDocument, Sequence[Turn]]:
+        """Return what `_behind` returns, without what is only decided. Raises WorldFailed."""
+        since = partial(self._turn_logs.since, group, document.session_id, window=window)
+        return self._behind(group, document, self._files.read, window.last_number, since)
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -183,13 +166,14 @@ class Sessions:
         document = _parsed(self._files.view(session_file(group, session)), group, session)
         newest = self._turn_logs.next_number(group, session) - 1
         since = partial(self._turn_logs.decided_since, group, session)
-        return self._behind(group, session, document, _Source(self._files.view, newest, since))
+        return self._behind(group, document, self._files.view, newest, since)
 
     def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
         """Return the change that writes a document."""
         file = session_file(group, session)
-        upon = turns_file(group, session)
-        return FileWritten(group, "session", file, dump_document(document), self._files.view(file), upon)
+        return FileWritten(
+            group, "session", file, dump_document(document), self._files.view(file), turns_file(group, session)
+        )
 
     def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
         """Return the changes that new turns cause: the first document, or a compacted one if a limit is exceeded.
@@ -210,17 +194,16 @@ class Sessions:
             return ()
         document = with_turns(base, turns)
         if is_over:
-            compacted, summarised = compact(document, now, self.limits)
+            document, summarised = compact(document, now, self.limits)
             self.compactions += 1
             log.info(
                 "session.compacted",
                 group=change.group,
                 session=change.session,
                 summarised=summarised,
-                tokens_before=document.tokens,
-                tokens=compacted.tokens,
+                tokens_before=tokens,
+                tokens=document.tokens,
             )
-            document = compacted
         return (self.write(change.group, change.session, document),)
 
     def remove(
@@ -248,8 +231,8 @@ class Sessions:
             "by": sender,
             **deletion.model_dump(include={"context_begins_after", "context_begins_at"}),
         }
-        data, upon = orjson.dumps(forgotten, option=READABLE), turns_file(group, session)
-        tombstone = FileWritten(group, "session", tombstone_file, data, held, upon)
+        data = orjson.dumps(forgotten, option=READABLE)
+        tombstone = FileWritten(group, "session", tombstone_file, data, held, turns_file(group, session))
         if view.data is None:
             return (tombstone,), deletion.context_begins_after
         return (tombstone, FileRemoved(group, "session", file, view.data)), deletion.context_begins_after
@@ -266,44 +249,52 @@ class Sessions:
             if change.file.startswith("data/sessions/"):
                 self._lagging[key] = now
 
-    def write_out(self) -> bool:
+    def write_out(self, quiet_seconds: float = WRITE_OUT_SECONDS) -> bool:
         """Write the file that has lacked turns for longest, if its session is quiet; return whether one was written.
 
         Called in the writer's place. It is no change: the journal has the turns already.
         """
         key = next(iter(self._lagging), None)
-        if key is None or self._clock() - self._lagging[key] < WRITE_OUT_SECONDS:
+        if key is None or self._clock() - self._lagging[key] < quiet_seconds:
             return False
-        self._write_out(key)
+        del self._lagging[key]
+        with contextlib.suppress(WorldFailed):  # the file cannot be written; the log has every turn
+            self._render(session_file(*key))
         return True
 
     def write_out_all(self) -> None:
         """Write all files that lack turns, before the host ends."""
-        for key in list(self._lagging):
-            self._write_out(key)
-
-    def _write_out(self, key: tuple[str, str]) -> None:
-        del self._lagging[key]
-        with contextlib.suppress(WorldFailed):  # the file cannot be written; the log has every turn
-            self._render(session_file(*key))
+        while self.write_out(quiet_seconds=0):
+            pass
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
     def _behind(
-        self, group: str, session: str, document: SessionDocument, source: _Source
+        self,
+        group: str,
+        document: SessionDocument,
+        read: Callable[[str], bytes | None],
+        newest: int,
+        since: Callable[[int], Sequence[Turn]],
     ) -> tuple[SessionDocument, Sequence[Turn]]:
-        """Return the document with a mark that fits the log, and the turns after it."""
+        """Return the document with a mark that fits the log, and the turns after it.
+
+        Args:
+            read: returns the newest version of a file.
+            newest: number of the newest turn.
+            since: returns the turns after one, see `TurnLogs.since`.
+        """
         if document.turns is None:  # there is none, or a person wrote it
-            logged = source.since(0) if document.recent_history else ()
-            file = deleted_file(group, session)
-            turns = newest_known(document, logged) or parse_deletion(source.read(file), file).turns
+            logged = since(0) if document.recent_history else ()
+            file = deleted_file(group, document.session_id)
+            turns = newest_known(document, logged) or parse_deletion(read(file), file).turns
             document = document.up_to(turns)
         covered = document.turns or 0
-        if covered > source.newest:  # the log was removed and began again
+        if covered > newest:  # the log was removed and began again
             covered = 0
             document = document.up_to(0)
-        behind = source.since(covered) if covered < source.newest else ()
-        return with_left_out(document, source.newest - covered - MAX_READ, self.limits), behind
+        behind = since(covered) if covered < newest else ()
+        return with_left_out(document, newest - covered - MAX_READ, self.limits), behind
 
     def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
         """Return the document with the turns; compacted if they alone are too many, as in a log without a document."""

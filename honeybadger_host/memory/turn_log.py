@@ -150,8 +150,10 @@ _MARKS = (b'{"withdrawn":', b'{"restored":')  # beginnings of marks' lines
 
 def dump_mark(mark: Mark, at: datetime, by: str, request_id: str) -> bytes:
     member = "withdrawn" if mark.is_withdrawal else "restored"
-    line = {member: mark.ranges, "at": time_stamp(at, "milliseconds"), "by": by, "request": request_id}
-    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(
+        {member: mark.ranges, "at": time_stamp(at, "milliseconds"), "by": by, "request": request_id},
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
 
 
 def parse_mark(line: bytes) -> Mark | None:

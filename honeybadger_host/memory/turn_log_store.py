@@ -246,8 +246,8 @@ class Watermarks:
 
     def sessions(self, group: str) -> frozenset[str]:
         """Return the sessions of a group that have a watermark."""
-        names = names_in(f"{self._kept.home}/data/consolidated/{group}")
-        return frozenset(name.removesuffix(".json") for name in names)
+        folder = self._kept.home / "data/consolidated" / group
+        return frozenset(name.removesuffix(".json") for name in names_in(folder))
 
 
 def begins_after(last_number: int, mark: Watermark | None, memory_window: int) -> int:

@@ -50,8 +50,6 @@ def format_history(turns: Sequence[Turn], budget_tokens: int) -> History:
         A suffix of `turns`. Its tokens never exceed the budget; it is empty only when `turns` is.
     Source: HB6.
     """
-    if not turns:
-        return History("", (), 0, 0)
     used = 0
     first = len(turns)
     for turn in reversed(turns):
@@ -60,7 +58,7 @@ def format_history(turns: Sequence[Turn], budget_tokens: int) -> History:
         used += turn.line_tokens
         first -= 1
     kept = turns[first:]
-    if kept:
+    if kept or not turns:
         return History("".join(turn.line for turn in kept), kept, used, first)
     line = shorten(turns[-1].line, budget_tokens)
     return History(line, turns[-1:], estimate_tokens(line), len(turns) - 1, is_shortened=True)

@@ -194,9 +194,7 @@ class GroupFiles:
 
     def _told_apart(self, text: GroupText) -> GroupText:
         """Return a text with the people who changed its notes."""
-        if self._edited_notes is None:
-            return text
-        edited = self._edited_notes.of(text.file, text.text)
+        edited = NOT_EDITED if self._edited_notes is None else self._edited_notes.of(text.file, text.text)
         return replace(text, edited=edited) if edited else text
 
 

@@ -1,6 +1,7 @@
 """A MEMORY.md that is too large to be served whole: the newest notes of each author."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -74,7 +75,7 @@ def newest_notes(
 
 def _survey(pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int) -> Mapping[str, _Notes]:
     """Return author -> notes, the author of the newest note first."""
-    found: dict[bytes | None, _Notes] = {}
+    found: dict[bytes | None, _Notes] = defaultdict(_Notes)
     end = note_end = size
     while end > 0:
         start = max(0, end - block_bytes)
@@ -86,9 +87,7 @@ def _survey(pread: Callable[[int, int], bytes], size: int, most_bytes: int, bloc
         for begin, author in reversed(begins):
             if begin >= end:
                 continue
-            if (notes := found.get(author)) is None:
-                notes = found[author] = _Notes()
-            notes.add(begin, note_end - begin, most_bytes)
+            found[author].add(begin, note_end - begin, most_bytes)
             note_end = begin
         end = start
     named = {NOBODY if author is None else author.decode(errors="replace"): notes for author, notes in found.items()}

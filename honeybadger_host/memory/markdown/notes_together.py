@@ -165,8 +165,6 @@ class NotesInContext:
                 yield 0
                 continue
             said.add(what)
-            heading = 0
-            if note.section not in headed:
-                headed.add(note.section)
-                heading = estimate_tokens(_heading(note, "")) + 1
+            heading = 0 if note.section in headed else estimate_tokens(_heading(note, "")) + 1
+            headed.add(note.section)
             yield heading + note.tokens + 1
