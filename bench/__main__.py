@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from bench.start import bench_start
 from bench.tasks import bench_tasks
 from bench.transfer import bench_transfer
 
-BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
+BENCHES: dict[str, Callable[[Path], Iterable[Figure]]] = {
     "backlog": bench_backlog,
     "single": bench_single,
     "live": bench_live,
@@ -52,7 +52,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "curation": bench_curation,
 }
 # What takes too long to be run by itself.
-ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
+ON_DEMAND: dict[str, Callable[[Path], Iterable[Figure]]] = {
     "cluster": bench_cluster,
     "homes": bench_homes,
     "large": bench_large,

@@ -76,7 +76,7 @@ class Daemon(Process):
         address.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             sock.bind(str(address))
-            sock.settimeout(60)
+            sock.settimeout(300)  # the first start on 100,000 files keeps a version of each
             flags = [part for setting in settings for part in ("--set", setting)]
             with (home / "daemon.log").open("ab") as log:
                 super().__init__(
