@@ -17,7 +17,7 @@ import orjson
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.documents.in_use import Rules
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, Whole, WholeFiles
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, TurnAdded, Whole, WholeFiles, read_whole
 from honeybadger_host.log import log
 from honeybadger_host.memory.compaction import CompactionLimits, Digest, compact, digest, with_left_out
 from honeybadger_host.memory.session_document import (
@@ -211,12 +211,14 @@ class Sessions:
     ) -> tuple[tuple[Whole, ...], int]:
         """Return the changes that delete a document, and the number of the last turn that contexts leave out then.
 
-        The turns so far do not come back into the document. There are no changes if there is nothing to delete.
+        The turns so far do not come back into the document. There are no changes if there is nothing to delete. Raises
+        WorldFailed if somebody broke the file: it would stay, and count again once it is mended.
 
         Args:
             begins_again: contexts leave out the turns so far, too.
         """
         file, tombstone_file = session_file(group, session), deleted_file(group, session)
+        _parsed(read_whole(self._home / file), group, session)
         view, held = self.view(group, session), self._files.view(tombstone_file)
         turns = view.document.turns or 0
         deletion = parse_deletion(held, tombstone_file)

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Unavailable
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.turn import Turn
@@ -121,6 +123,8 @@ def test_a_wrong_member_waits_for_whoever_mends_it(make_host: HostFactory, clien
         assert [entry.content for entry in loaded.recent_history] == ["Hello", "Hi"]
         wait_for(lambda: file in str(status_of(home)))  # noqa: B023
         assert f"cannot be read: its last good version, if any, is served: {file}" in cli_text("status", home=home)
+        with pytest.raises(Unavailable, match=f"{file} cannot be read: .* nothing was changed"):
+            agent.delete_session()
         document.write_bytes(orjson.dumps(edited))
         wait_for(lambda: agent.load_session().system_state == {"edited": True})  # noqa: B023
         loaded = agent.load_session()
