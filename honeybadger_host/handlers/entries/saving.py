@@ -50,6 +50,7 @@ def save_memory(deps: Dependencies, similar: Similar, asked: Asked[SaveMemory], 
     write, name = screened(deps, asked, now), asked.payload.name
     payload, group, ids = write.payload, asked.group, write.payload.supersedes or ()
     category = deps.entry_files.place(group, payload.category or GENERAL)
+    alike = similar.to(group, payload.content) if name is None else None  # first: it reads what people wrote lately
     key = name or folded(payload.content)
     looked_at = [*places.candidates(deps, deps.whole_files.view, group, category, key, is_name=name is not None)]
     standing = places.standing_in(deps.entry_files, looked_at)
@@ -70,7 +71,6 @@ def save_memory(deps: Dependencies, similar: Similar, asked: Asked[SaveMemory], 
     check_size("payload.aliases", len(entry.aliases), MAX_TAGS, "aliases")
     check_size("payload.metadata", len(orjson.dumps(entry.metadata)), MAX_METADATA_BYTES, "bytes of metadata")
     result = with_neutralised(shown(entry, file, data), write.neutralised)
-    alike = similar.to(group, payload.content) if name is None else None
     if alike is not None:
         result["similar"] = [one for one in alike if one["id"] not in (entry.id, *ids)]
     written = FileWritten(group, "entry", file, data, None if held is None else held.data)
