@@ -103,6 +103,8 @@ def read_group_files(deps: Dependencies, asked: Asked, now: datetime) -> Mapping
                     f"{sum(text.unread.values())} older ones are not; search_memory finds them all"
                 )
                 problems.append({"file": name, "message": why})
+            if text is not None and text.fault:
+                problems.append({"file": name, "message": f"{text.fault}; its last good version is shown"})
         except FileProblem as problem:
             result[member] = None
             problems.append({"file": name, "message": problem.message})

@@ -119,6 +119,8 @@ def test_notes_in_another_encoding_are_served_and_found(stranger: RawSender) -> 
     stranger.memory.write_bytes(other)
     told = f"cannot be read: its last good version, if any, is served: groups/{stranger.group}/MEMORY.md"
     wait_for(lambda: told in cli_text("status", home=stranger.home), what="the file is named")
+    (problem,) = stranger.do("read", "read_group_files")["problems"]
+    assert "save it as UTF-8; its last good version is shown" in problem["message"]
     stranger.do("more", content="likes plum jam")
     system = context(stranger)["system"]
     assert ("At Müller's." in system, "likes plum jam" in system) == (True, True)

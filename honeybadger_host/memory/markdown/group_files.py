@@ -36,6 +36,7 @@ class GroupText:
         unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
         edited: notes that a person changed, see `NoteBook`.
         extent: of the document; None: it is not known.
+        fault: what is wrong with the file, whose last good version this is; empty: nothing.
     """
 
     file: str
@@ -44,6 +45,7 @@ class GroupText:
     unread: Mapping[str, int] | None = None
     edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
     extent: Extent | None = field(default=None, compare=False, repr=False)
+    fault: str = ""
 
     @cached_property
     def clean(self) -> str:
@@ -179,11 +181,20 @@ class GroupFiles:
                     data = os.read(fd, size + 1)
                     if len(data) != size or Signature.of(os.fstat(fd)) != signature:
                         raise Changing
-                    made = text_of(file, self._view(file, data, signature))
+                    made = self._of_save(file, data, signature)
             except OSError as error:
                 raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         made = self._told_apart(made)
         return made if before is None or not file.endswith(f"/{MEMORY}") else made.after(before)
+
+    def _of_save(self, file: str, data: bytes, signature: Signature) -> GroupText:
+        """Return the text of a file that a person may have saved. Raises FileProblem."""
+        made = text_of(file, self._view(file, data, signature))
+        try:
+            text_of(file, data)
+        except FileProblem as problem:
+            return replace(made, fault=problem.message)
+        return made
 
     @staticmethod
     def _of_document(file: str, extent: Extent, before: GroupText | None) -> GroupText:
