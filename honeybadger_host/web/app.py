@@ -118,7 +118,8 @@ def _failed(request: Request, error: Exception) -> Response:
         case NotFound():
             status, what, told = 404, "Not found", str(error)
         case HostError() | OSError():
-            status, what, told = 500, "This cannot be read now" if is_read else "This cannot be done", str(error)
+            what, told = "This cannot be read now" if is_read else "This cannot be done", str(error)
+            status = 409 if type(error) is HostError else 500  # the others are faults of disk, journal or settings
         case _:
             log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
             status, what, told = 500, "This page failed", "This is a bug; the log of the page says more."

@@ -504,6 +504,8 @@ def test_health_lists_dead_letters_to_retry_or_drop(place: tuple[HostProcess, Br
     gone = browser.press(read(browser, "/health"), "Delete permanently").words
     assert ("Deleted." in gone, "main/broken/bad" in gone) == (True, False)
     assert ("cannot be tried again" in gone, "Try again" in gone) == (True, False)
+    again = browser.post("/health/dead", {"name": "main/broken/link", "action": "retry"})
+    assert (again.status, "main/broken/link cannot be tried again" in again.words) == (409, True)
     assert browser.post("/health/dead", {"name": "main/../../x", "action": "drop"}).status == 404
     assert "served by process" in read(browser, "/health/doctor").words
 
