@@ -28,7 +28,7 @@ class GroupRow(Result):
     notes: int | None = Field(description="Notes in MEMORY.md, as far as it is served; null: it cannot be read.")
     entries: int = Field(description="Entries indexed so far.")
     sessions: int
-    last_said: str | None = Field(description="Last change of a session: UTC, RFC 3339; null: there is none.")
+    last_said: str | None = Field(description="Time of the newest turn: UTC, RFC 3339; null: there is none.")
     waiting: int = Field(description="Proposals that wait for a decision or cannot be read.")
     tokens_today: int = Field(description="Tokens that curation of its memory used today (UTC).")
 

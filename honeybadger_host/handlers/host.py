@@ -40,18 +40,17 @@ def list_groups(deps: Dependencies, asked: Asked[ListGroups], now: datetime) -> 
 
 
 def _row(deps: Dependencies, group: str) -> dict[str, Any]:
-    said = deps.sessions.names(group)
-    newest = max((changed for _, changed in said), default=None)
     senders = [name for name in named_folders(deps.home / "data" / "ipc" / group) if name != OPERATOR]
     deps.index.bring_up(group)  # what was just saved or imported counts
+    said_at = deps.index.lookups.last_said(group)
     return {
         "group": group,
         "senders": senders[:MAX_NAMED],
         "senders_total": len(senders),
         "notes": _notes(deps.files, group),
         "entries": sum(count for _, count, _ in deps.index.lookups.sizes(group)),
-        "sessions": len(said),
-        "last_said": None if newest is None else time_stamp(datetime.fromtimestamp(newest, UTC)),
+        "sessions": len(deps.sessions.names(group)),
+        "last_said": None if said_at is None else time_stamp(datetime.fromtimestamp(said_at, UTC)),
     }
 
 

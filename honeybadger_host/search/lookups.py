@@ -152,6 +152,14 @@ class Lookups:
         query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
         return self._db.rows(query, values)
 
+    def last_said(self, group: str) -> float | None:
+        """Return the time of the newest indexed turn of a group, seconds since the epoch; None: there is none."""
+        last = "SELECT at FROM docs WHERE source = sources.number ORDER BY docs.number DESC LIMIT 1"
+        query = f"SELECT max(({last})) FROM sources WHERE file BETWEEN ? AND ?"  # noqa: S608  a constant
+        folder = f"data/sessions/{group}"
+        at: float | None = self._db.rows(query, (f"{folder}/", f"{folder}0"))[0][0]  # 0 comes after /
+        return at
+
     def listed(
         self, group: str, among: Among, limit: int = -1, offset: int = 0, *, newest: bool
     ) -> list[tuple[Piece, int]]:

@@ -176,6 +176,7 @@ def test_a_chatgpt_export_follows_the_shown_branch(home: Path, tmp_path: Path) -
         ("user", "user", "Thanks!\n\n[image_asset_pointer]", "2023-11-14T22:13:41.000Z"),
     ]
     assert [one["turn"] for one in found["chatgpt-trip"]] == [1, 2, 3]
+    assert cli_json("groups", home=home)["groups"][0]["last_said"] == "2023-11-14T22:13:41Z"
 
 
 def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path, tmp_path: Path) -> None:
