@@ -6,21 +6,18 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from honeybadger_agent.mailbox import SCHEDULER
-from honeybadger_agent.wording import HOST_EXTRA
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
-from honeybadger_host.curation.dreams import DueDreams, schedule_of
+from honeybadger_host.curation.dreams import DueDreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.documents.in_use import DocumentsInUse, Rules
 from honeybadger_host.documents.projections import Projections
-from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.group_folders import GroupFolders
 from honeybadger_host.files.home import (
@@ -72,6 +69,7 @@ from honeybadger_host.transfer.places import finish_loading
 from honeybadger_host.work.push import Pusher
 from honeybadger_host.work.scheduler import Scheduler, wall_clock
 from honeybadger_host.work.task_files import TaskStates
+from honeybadger_host.work.times import dream_times
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.cluster.member import Member
@@ -324,7 +322,7 @@ def _curator_of(
         settings=settings,
         give_way=memory.index.give_way,
     )
-    schedule = schedule_of(settings.dream)
+    schedule = dream_times(settings.dream)
     return Curator(uses, None if schedule is None else DueDreams(home, schedule, memory.ledger))
 
 
@@ -335,30 +333,6 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from honeybadger_host.search.embeddings import open_embedder  # with numpy
 
     return open_embedder()
-
-
-def check_targets(home: Path, settings: Settings) -> None:
-    """Raise SettingsError if metrics cannot be written, or messages cannot be pushed, as the settings say."""
-    if any(push.webhook for push in settings.messages.push):
-        _check_installed("httpx2", "messages.push with webhook needs httpx2", "webhooks")
-    if not settings.metrics.textfile:
-        return
-    _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")
-    path = home / settings.metrics.textfile
-    if path.suffix != ".prom":
-        raise SettingsError(f"metrics.textfile {path} must end in .prom: node_exporter reads no other names")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        uid = os.geteuid()
-        raise SettingsError(
-            f"metrics.textfile {path}: {path.parent} is not a folder that uid {uid} may write to: make it, or choose "
-            "another"
-        )
-
-
-def _check_installed(module: str, what: str, extra: str) -> None:
-    """Raise SettingsError if a setting needs a package that is not installed."""
-    if find_spec(module) is None:
-        raise SettingsError(f"{what}: {HOST_EXTRA.format(extra)}")
 
 
 def _recover(home: Path, journal: Journal, projections: Projections) -> None:

@@ -10,13 +10,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from honeybadger_agent.wording import meant
+from honeybadger_agent.wording import HOST_EXTRA, meant
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import PREFIX, Section, Settings
 
@@ -122,6 +123,30 @@ def host_zone() -> str:
         return ZoneInfo(name).key
     except (ValueError, OSError, LookupError):
         return "UTC"
+
+
+def check_targets(home: Path, settings: Settings) -> None:
+    """Raise SettingsError if metrics cannot be written, or messages cannot be pushed, as the settings say."""
+    if any(push.webhook for push in settings.messages.push):
+        _check_installed("httpx2", "messages.push with webhook needs httpx2", "webhooks")
+    if not settings.metrics.textfile:
+        return
+    _check_installed("prometheus_client", "metrics.textfile needs prometheus-client", "metrics")
+    path = home / settings.metrics.textfile
+    if path.suffix != ".prom":
+        raise SettingsError(f"metrics.textfile {path} must end in .prom: node_exporter reads no other names")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        uid = os.geteuid()
+        raise SettingsError(
+            f"metrics.textfile {path}: {path.parent} is not a folder that uid {uid} may write to: make it, or choose "
+            "another"
+        )
+
+
+def _check_installed(module: str, what: str, extra: str) -> None:
+    """Raise SettingsError if a setting needs a package that is not installed."""
+    if find_spec(module) is None:
+        raise SettingsError(f"{what}: {HOST_EXTRA.format(extra)}")
 
 
 def notify_socket() -> str | None:

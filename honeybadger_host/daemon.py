@@ -22,8 +22,8 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from honeybadger_host import __version__
-from honeybadger_host.compose import build, check_targets
-from honeybadger_host.configuration import notify_socket, watchdog_seconds
+from honeybadger_host.compose import build
+from honeybadger_host.configuration import check_targets, notify_socket, watchdog_seconds
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.log import log
 from honeybadger_host.ops.clock import measured, rest_after

@@ -17,6 +17,7 @@ from honeybadger_host.errors import NotRunning
 from honeybadger_host.files.home import is_served, make_home, read_holder
 from honeybadger_host.observe import configure_logging, read_status, warn_on_stderr
 from honeybadger_host.ops.findings import Finding
+from honeybadger_host.work.times import dream_times
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -64,6 +65,7 @@ def run(home: GivenHome = None, overrides: Overrides = None) -> None:
 def config(home: Home, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Print every setting with its value and its origin."""
     loaded = load_settings(home, flags_of(overrides))
+    dream_times(loaded.settings.dream)  # raises SettingsError if it is wrong
     rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]
     width = max(len(row["name"]) for row in rows)
     tell(rows, (f"{row['name']:{width}}  {row['value']!s:10}  {row['from']}" for row in rows), as_json=as_json)

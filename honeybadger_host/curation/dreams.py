@@ -18,7 +18,6 @@ import orjson
 from pydantic import Field
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import FAILED, Answer, Answered, Question, read_answer, read_directive
 from honeybadger_host.curation.candidates import Pair, alike
 from honeybadger_host.curation.gates import STRENGTH
@@ -43,7 +42,6 @@ from honeybadger_host.curation.said import (
     sections_text,
     sentences_of,
 )
-from honeybadger_host.errors import SettingsError
 from honeybadger_host.files.file_cache import signature_of
 from honeybadger_host.files.safe_files import Signature
 from honeybadger_host.log import log
@@ -53,10 +51,9 @@ from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
 from honeybadger_host.search.sources import groups_of, is_archive, sources
-from honeybadger_host.settings import Dream
 from honeybadger_host.text.labels import each_once, folded, is_below
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
-from honeybadger_host.work.times import Cron, next_run, read_cron, read_zone
+from honeybadger_host.work.times import Cron, next_run
 
 _FEEDBACK_OF = timedelta(days=7)  # RB13
 # Words about security, credentials and money: such a preference needs permission. Too often is better than too rarely.
@@ -72,14 +69,6 @@ DOMAINS = ("general", "code", "writing", "tools", "planning", "communication", "
 _JOINED_FROM = 0.8
 _MAX_ALIASES = 5  # aliases of an entry that are taken from a model: with more, too many searches find it
 _WORD = re.compile(r"\w+")
-
-
-def schedule_of(dream: Dream) -> Cron | None:
-    """Return the times at which groups dream; None: only on request. Raises SettingsError."""
-    try:
-        return read_cron(dream.schedule, read_zone(host_zone()), datetime.now(UTC)) if dream.schedule else None
-    except ValueError as error:
-        raise SettingsError(f"setting dream.schedule: {error}") from None
 
 
 @dataclass(slots=True)

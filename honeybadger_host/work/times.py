@@ -18,6 +18,10 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from honeybadger_host.configuration import host_zone
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.settings import Dream
+
 _MINUTE = timedelta(minutes=1)
 _MAX_SET_BACK = timedelta(hours=3)  # no zone sets its clock back by more at once
 
@@ -92,6 +96,14 @@ def read_cron(expression: str, zone: ZoneInfo, now: datetime, least_seconds: flo
     if least_seconds > 1 and len(parsed.seconds) > 1:
         raise ValueError(f"cron line {line!r} fires more than once a minute; allowed is once in {least_seconds:g} s")
     return cron
+
+
+def dream_times(dream: Dream) -> Cron | None:
+    """Return the times at which groups dream; None: only on request. Raises SettingsError."""
+    try:
+        return read_cron(dream.schedule, read_zone(host_zone()), datetime.now(UTC)) if dream.schedule else None
+    except ValueError as error:
+        raise SettingsError(f"setting dream.schedule: {error}") from None
 
 
 def next_run(schedule: Schedule, after: datetime) -> datetime | None:

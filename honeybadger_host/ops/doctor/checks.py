@@ -12,9 +12,8 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.wording import MAX_NAMED, count_of, in_words, listed
 from honeybadger_host import __version__
 from honeybadger_host.agents import agent_files, load_agent
-from honeybadger_host.configuration import load_settings, model_key, values
+from honeybadger_host.configuration import check_targets, load_settings, model_key, values
 from honeybadger_host.curation.asking import NAMES, check_directives, directive_file
-from honeybadger_host.curation.dreams import schedule_of
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.files.home import (
     AGENTS_FOLDER,
@@ -37,6 +36,7 @@ from honeybadger_host.observe import read_status
 from honeybadger_host.ops.findings import Finding, faults_in
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.senders import load_senders
+from honeybadger_host.work.times import dream_times
 
 _LOOKED_AT = ("agents", "journal")  # parts of the status whose files are checked, too
 
@@ -58,7 +58,8 @@ def home_folder(home: Path) -> Iterator[Finding]:
 def settings(home: Path) -> Iterator[Finding]:
     try:
         loaded = load_settings(home)
-        schedule_of(loaded.settings.dream)
+        dream_times(loaded.settings.dream)
+        check_targets(home, loaded.settings)
         senders = load_senders(home) if loaded.settings.ipc.closed else {}
     except SettingsError as error:
         yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
