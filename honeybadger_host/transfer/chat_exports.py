@@ -9,7 +9,7 @@ from typing import Any
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
-from honeybadger_host.transfer.json_elements import CONVERSATIONS, misshapen, read_elements
+from honeybadger_host.transfer.json_elements import CONVERSATIONS, Kinds, misshapen
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
 CHATGPT = "chatgpt"
@@ -21,13 +21,8 @@ CLAUDE = "claude"
 _SENDERS: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
-def read_chatgpt(file: SourceFile) -> Iterator[Found]:
-    """Yield the turns of each conversation along the branch that was shown last."""
-    if CONVERSATIONS.fullmatch(file.name):
-        yield from read_elements(file, "conversation", _turns)
-
-
 def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    """Yield the turns of a conversation along the branch that was shown last."""
     if not isinstance(conversation.get("mapping"), dict):
         yield Skipped(where, "it has no messages (mapping)")
         return
@@ -44,9 +39,9 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
             continue
         metadata = message.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
-        if not text or metadata.get("is_visually_hidden_from_conversation"):
+        if not text or role == "tool" or metadata.get("is_visually_hidden_from_conversation"):
             continue
-        if role == "tool" or (role == "user" and not _is_typed(message, metadata)):
+        if role == "user" and not _is_typed(message, metadata):
             continue
         called = str(message.get("recipient") or "all")
         if role == "assistant" and called != "all" and not called.startswith(_CANVAS):
@@ -105,14 +100,9 @@ def _text(content: Mapping[str, Any]) -> str:
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
+CHATGPTS_FILES: Kinds = {CONVERSATIONS: ("conversation", _turns)}
+
 # --------------------------------------------------------------------------------------------------- Claude
-
-
-def read_claude(file: SourceFile) -> Iterator[Found]:
-    """Yield the turns of conversations, the documents of projects, and memories."""
-    for names, what, read in _CLAUDES_FILES:
-        if names.fullmatch(file.name):
-            yield from read_elements(file, what, read)
 
 
 def _messages(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
@@ -171,9 +161,8 @@ def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterat
             yield Fact(f"memory/{name}", where, text, "memory", f"Memory of {name}", created=file.modified)
 
 
-# Names of files, their elements for people, and the function that reads an element.
-_CLAUDES_FILES = (
-    (CONVERSATIONS, "conversation", _messages),
-    (re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json"), "project", _documents),
-    (re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json"), "memory", _memories),
-)
+CLAUDES_FILES: Kinds = {
+    CONVERSATIONS: ("conversation", _messages),
+    re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json"): ("project", _documents),
+    re.compile(r"(?:.*/)?memories(?:/[^/]+)?\.json"): ("memory", _memories),
+}

@@ -29,17 +29,17 @@ def _from_project(file: SourceFile) -> str:
 
 
 def _transcript(file: SourceFile) -> Iterator[Found]:
-    pending: SaidTurn | None = None  # a model's message may take several lines
+    pending: SaidTurn | None = None  # a model's message takes several lines, such as before and after a tool call
     for number, said in read_lines(file):
         turn = said if isinstance(said, Skipped) else _turn(said, file, number)
-        if isinstance(turn, SaidTurn) and pending is not None and _is_one_answer(pending, turn):
+        if isinstance(turn, Skipped):
+            yield turn
+        elif pending is not None and turn is not None and turn.role == "assistant" and turn.place == pending.place:
             pending = replace(pending, content=f"{pending.content}\n\n{turn.content}")
-        elif isinstance(turn, SaidTurn):
+        elif turn is not None:
             if pending is not None:
                 yield pending
             pending = turn
-        elif turn is not None:
-            yield turn
     if pending is not None:
         yield pending
 
@@ -61,8 +61,3 @@ def _turn(said: Mapping[str, Any], file: SourceFile, number: int) -> SaidTurn | 
         sender=model if isinstance(model, str) else None,
         is_copied=True,
     )
-
-
-def _is_one_answer(before: SaidTurn, after: SaidTurn) -> bool:
-    """Return whether two messages are parts of one answer, such as before and after a tool call."""
-    return before.role == after.role == "assistant" and (before.session, before.place) == (after.session, after.place)

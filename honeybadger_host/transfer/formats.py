@@ -3,12 +3,13 @@
 import re
 import tarfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from honeybadger_host.errors import HostError
 from honeybadger_host.transfer import chat_exports, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
-from honeybadger_host.transfer.json_elements import CHUNK_BYTES, CONVERSATIONS
+from honeybadger_host.transfer.json_elements import CHUNK_BYTES, CONVERSATIONS, read_elements
 from honeybadger_host.transfer.markdown_import import read_markdown
 from honeybadger_host.transfer.records import UNREADABLE, Importer, Skipped, Source, SourceFile
 
@@ -16,9 +17,9 @@ OWN = "honeybadger"
 IMPORTERS: Mapping[str, Importer] = {
     "markdown": read_markdown,
     claude_code.NAME: claude_code.read_claude_code,
-    chat_exports.CHATGPT: chat_exports.read_chatgpt,
-    chat_exports.CLAUDE: chat_exports.read_claude,
-    other_memories.MEM0: other_memories.read_mem0,
+    chat_exports.CHATGPT: partial(read_elements, chat_exports.CHATGPTS_FILES),
+    chat_exports.CLAUDE: partial(read_elements, chat_exports.CLAUDES_FILES),
+    other_memories.MEM0: partial(read_elements, other_memories.MEM0S_FILES),
     other_memories.MCP: other_memories.read_mcp_memory,
 }
 FORMATS = (OWN, *IMPORTERS)

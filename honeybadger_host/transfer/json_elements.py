@@ -19,14 +19,18 @@ _NEXT = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL
 CHUNK_BYTES = 1 << 20
 # (element, its place for people, its file) -> records.
 ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
+# Names of files -> the name of an element for people, and the function that reads one.
+Kinds: TypeAlias = Mapping[re.Pattern[str], tuple[str, ReadsOne]]
 
 
-def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
-    """Yield the records of all elements of a file, and each element that cannot be read.
+def read_elements(kinds: Kinds, file: SourceFile) -> Iterator[Found]:
+    """Yield the records of all elements of a file of one of the kinds, and each element that cannot be read."""
+    for names, (what, read) in kinds.items():
+        if names.fullmatch(file.name):
+            yield from _read(file, what, read)
 
-    Args:
-        what: the name of an element, for people.
-    """
+
+def _read(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
     number = 0
     try:
         with file.open() as opened:

@@ -34,8 +34,6 @@ from honeybadger_host.transfer.exported import (
     CONTENT,
     FILES,
     JOURNAL,
-    LISTS,
-    MANIFEST,
     RECALLED,
     RECEIPTS,
     FileLine,
@@ -106,7 +104,7 @@ def load_export(
             if not source.is_dir():  # an archive that nobody vouches for
                 folder = home / "data" / STAGING / ".export"
                 make_folders(folder)
-                unpack(source, folder, _is_of_export, MAX_RATIO * source.stat().st_size)
+                unpack(source, folder, is_plain, MAX_RATIO * source.stat().st_size)
             loader = _Loader(home, group, folder, shared)
             loader.check_empty()
             return loader.check() if is_dry else loader.load()
@@ -115,12 +113,6 @@ def load_export(
             raise HostError(f"cannot read or write {what}: {error.strerror}; nothing was changed") from None
         finally:
             finish_loading(home)
-
-
-def _is_of_export(name: str) -> bool:
-    """Return whether an export may have a member of this name, none of which leads out of it."""
-    first, *rest = name.split("/")
-    return (first in (MANIFEST, *LISTS) and not rest) or (first == CONTENT and all(map(is_plain, rest)))
 
 
 @contextmanager
@@ -191,7 +183,7 @@ class _Loader:
     # -------------------------------------------------------------------------------------------------------- reading
 
     def _lines(self, name: str) -> Iterator[Any]:
-        return read_lines(self._folder, name, self._manifest.lists[name])
+        return read_lines(self._folder, name, self._manifest.lists.get(name))
 
     def _events(self, shift: int) -> Iterator[Row]:
         seq = at = 0

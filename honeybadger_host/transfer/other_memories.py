@@ -1,22 +1,18 @@
 """Importers for mem0's JSON and for the graph of the MCP memory server."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from honeybadger_host.transfer.json_elements import read_elements, read_lines
+from honeybadger_host.transfer.json_elements import Kinds, read_lines
 from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile, time_of
 
 MEM0 = "mem0"
 MCP = "mcp-memory"
 
 
-def read_mem0(file: SourceFile) -> Iterator[Found]:
-    """Yield the memories in the result of mem0's `get_all`, or in an export of mem0."""
-    if file.name.endswith(".json"):
-        yield from read_elements(file, "memory", _memories)
-
-
 def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    """Yield the memories in the result of mem0's `get_all`, or in an export of mem0."""
     rows = value.get("results", value.get("memories"))
     for number, row in enumerate(rows if isinstance(rows, list) else [value], 1):
         at = f"{where}.{number}" if isinstance(rows, list) else where
@@ -38,6 +34,9 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
             created=created,
             updated=time_of(row.get("updated_at")) or created,
         )
+
+
+MEM0S_FILES: Kinds = {re.compile(r".*\.json"): ("memory", _memories)}
 
 
 def read_mcp_memory(file: SourceFile) -> Iterator[Found]:

@@ -30,14 +30,14 @@ def file_of(place: str, group: str) -> str:
     """Return the path below the home of a place in an export. Raises Damaged if no group has such a place."""
     first, *rest = place.split("/")
     path = folders_of(group).get(first) if rest else single_files_of(group).get(first)
-    if path is None or not all(map(is_plain, rest)):
+    if path is None or not is_plain(place):
         raise Damaged(f"{place!a} is not a place of a group's")
     return "/".join((path, *rest))
 
 
-def is_plain(part: str) -> bool:
-    """Return whether a part of a path is a plain name: UTF-8, not hidden, no `..`."""
-    return part != "" and not part.startswith(".") and "\0" not in part and is_utf8(part)
+def is_plain(path: str) -> bool:
+    """Return whether each part of a path is a plain name: UTF-8, not hidden, no `..`."""
+    return "\0" not in path and is_utf8(path) and all(part and part[0] != "." for part in path.split("/"))
 
 
 # -------------------------------------------------------------------------------------- moving into place

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.transfer.chat_exports import read_chatgpt, read_claude
 from honeybadger_host.transfer.claude_code import read_claude_code
+from honeybadger_host.transfer.formats import IMPORTERS
 from honeybadger_host.transfer.records import Importer, SaidTurn, SourceFile
 
 NOT_TYPED_IN_CODE: list[dict[str, Any]] = [
@@ -110,7 +110,7 @@ def test_chatgpts_instructions_and_tools_are_not_the_users(which: Lines) -> None
         parent = f"m{number - 1}" if number else None
         mapping[f"m{number}"] = {"message": message, "parent": parent, "children": []}
     told = {"id": "c", "mapping": mapping, "current_node": f"m{len(which) - 1}"}
-    assert [*said_by_the_user(read_chatgpt, "conversations.json", json.dumps([told]).encode())] == typed
+    assert [*said_by_the_user(IMPORTERS["chatgpt"], "conversations.json", json.dumps([told]).encode())] == typed
 
 
 @given(lines)
@@ -126,4 +126,4 @@ def test_claudes_attachments_are_not_the_users(which: Lines) -> None:
         messages.append(message)
         typed += [text] if is_typed else []
     told = [{"uuid": "c", "chat_messages": messages}]
-    assert [*said_by_the_user(read_claude, "conversations.json", json.dumps(told).encode())] == typed
+    assert [*said_by_the_user(IMPORTERS["claude"], "conversations.json", json.dumps(told).encode())] == typed
