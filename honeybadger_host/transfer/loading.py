@@ -49,6 +49,7 @@ from honeybadger_host.transfer.exported import (
     sha256_of,
 )
 from honeybadger_host.transfer.places import (
+    MAX_PIECE_BYTES,
     STAGING,
     file_of,
     files_below,
@@ -211,7 +212,8 @@ class _Loader:
             return
         make_folders(target.parent)
         with open(open_file(self._folder / CONTENT / line.file), "rb") as source, open(open_new(target), "wb") as copy:
-            while data := source.read(1 << 20):
+            # the end of a line comes along, so that no text is in two pieces; a document is one piece
+            while data := source.read(MAX_BYTES) + source.readline(MAX_PIECE_BYTES):
                 copy.write(data)
                 self._forgotten.look_into(data)
         if sha256_of(target) != line.sha256:

@@ -8,13 +8,16 @@ import re
 import shutil
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from honeybadger_host.documents.in_use import MAX_BYTES
 from honeybadger_host.files.home import make_home
-from honeybadger_host.journal.forgetting import read_forgetting
+from honeybadger_host.journal.forgetting import bury, read_forgetting
+from honeybadger_host.journal.schema import connect, transaction
 from honeybadger_host.transfer.loading import load_export
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
@@ -191,6 +194,16 @@ def test_an_older_export_keeps_forgotten_texts_out(forgetful: Path, archive: Pat
     memory = (home / "groups/twin/MEMORY.md").read_text()
     assert ("likes tea" in memory, "Only on Sundays." in memory) == (True, True)
     assert "likes cake" in (loaded(archive, tmp_path / "other") / "groups/main/MEMORY.md").read_text()
+
+
+def test_a_forgotten_text_is_found_anywhere_in_a_file(lived: Path, tmp_path: Path) -> None:
+    long = '{"content": "%s"}\n{"content": "she LIKES cheese"}\n' % ("x" * (MAX_BYTES - 32))
+    (lived / "groups/main/long.jsonl").write_text(long)
+    printed(lived, "export", "main", "--to", tmp_path / "folder")
+    home = loaded(tmp_path / "folder", tmp_path / "home")
+    with closing(connect(home / "data/journal.db")) as writer, transaction(writer, home) as connection:
+        bury(connection, "twin", ["she likes cheese"], [])
+    assert cli_json("import", "twin", tmp_path / "folder", "--dry-run", home=home)["forgotten"] == 1
 
 
 def test_a_killed_load_is_finished_at_the_next_start(
