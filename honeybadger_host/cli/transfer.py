@@ -148,7 +148,8 @@ def _import(
         "skipped": [f"{one.where}: {one.why}" for one in done.skipped],
         "dry_run": dry_run,
     }
-    return told, [f"{group}: {'would take in ' if dry_run else ''}{done} from {name}; {done.known} were there"]
+    added = f"{count_of(done.added['turns'], 'turn')}, {count_of(done.added['entries'], 'entry', 'entries')}"
+    return told, [f"{group}: {'would take in ' if dry_run else ''}{added} from {name}; {done.known} were there"]
 
 
 @app.command()

@@ -25,8 +25,12 @@ def cluster(home: Path) -> Iterator[Finding]:
     """Check everything about a home of several machines. Raises SettingsError."""
     for path in sorted((home / REPLACED).rglob("*")):
         if path.is_file():
-            kept = printable(str(path.relative_to(home)))
-            yield Finding("kept aside", "warning", f"{kept} was only on this machine", "compare, then remove it")
+            yield Finding(
+                "kept aside",
+                "warning",
+                f"{printable(str(path.relative_to(home)))} was only on this machine",
+                "compare, then remove it",
+            )
     settings = load_settings(home).settings.cluster
     try:
         names, here, _ = read_place(home / JOURNAL_FILE)
@@ -42,11 +46,19 @@ def cluster(home: Path) -> Iterator[Finding]:
             machines = present(servers, names)
             yield from compared(machines, holder(servers, names), here.seq)
             for node in missing(servers, names, machines):
-                what = f"{node} ran within the last week and does not answer"
-                yield Finding("machines", "warning", what, "start its host, or wait: one that left is forgotten then")
+                yield Finding(
+                    "machines",
+                    "warning",
+                    f"{node} ran within the last week and does not answer",
+                    "start its host, or wait: one that left is forgotten then",
+                )
     except (HostError, Unreachable) as error:
-        what = f"no server, or no majority of them, answers: {error}"
-        yield Finding("cluster", "problem", what, "start them: nothing is answered until most of them run")
+        yield Finding(
+            "cluster",
+            "problem",
+            f"no server, or no majority of them, answers: {error}",
+            "start them: nothing is answered until most of them run",
+        )
 
 
 def _servers(settings: Cluster) -> Iterator[Finding]:
@@ -101,19 +113,21 @@ def compared(machines: Sequence[State], owner: str | None, here: int) -> Iterato
     """Report whether a machine owns the home, which are behind, and whether their versions fit together."""
     if owner is None:
         yield Finding("machines", "problem", "none owns the home", "start a host; one begins within some seconds")
+    hosts = count_of(len(machines), "host runs", "hosts run")
     if len(machines) < 2:
-        what = f"{count_of(len(machines), 'host runs', 'hosts run')}: nobody goes on when it dies"
-        yield Finding("machines", "warning", what, "start the others")
-    for machine in machines:
-        if machine.behind > MAX_BEHIND:
-            what = f"{machine.node} is {machine.behind} messages behind"
-            yield Finding("machines", "warning", what, "let it catch up")
+        yield Finding("machines", "warning", f"{hosts}: nobody goes on when it dies", "start the others")
+    for one in machines:
+        if one.behind > MAX_BEHIND:
+            yield Finding("machines", "warning", f"{one.node} is {one.behind} messages behind", "let it catch up")
     versions = ", ".join(f"{machine.node} {machine.version} ({machine.schema})" for machine in machines)
     if len({machine.schema for machine in machines}) > 1:
-        what = f"they have different schemas of the journal: {versions}"
-        yield Finding("machines", "problem", what, "see Upgrades in docs/machines.md")
+        yield Finding(
+            "machines",
+            "problem",
+            f"they have different schemas of the journal: {versions}",
+            "see Upgrades in docs/machines.md",
+        )
     elif len({machine.version for machine in machines}) > 1:
         yield Finding("machines", "warning", f"they run different versions: {versions}", "upgrade the rest")
     elif machines and owner:
-        hosts = count_of(len(machines), "host runs", "hosts run")
         yield Finding("machines", "ok", f"{owner} owns the home; {hosts}, version {machines[0].version}; here {here}")

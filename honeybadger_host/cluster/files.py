@@ -58,8 +58,9 @@ def place_files(home: Path, journal: Path) -> int:
             return 0
         since = read_marks(connection).projected_seq
         (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
-        query = "SELECT file, min(seq) FROM changes WHERE seq > ? GROUP BY file"
-        behind: dict[str, int] = dict(connection.execute(query, (since,)))
+        behind: dict[str, int] = dict(
+            connection.execute("SELECT file, min(seq) FROM changes WHERE seq > ? GROUP BY file", (since,))
+        )
         seen = [file for (file,) in connection.execute("SELECT file FROM seen WHERE text IS NOT NULL")]
     names = dict.fromkeys((*behind, *(file for file in seen if not os.path.lexists(path_in(home, file)))))
     unsettled, written = dict[str, int](), list[Path]()
@@ -212,6 +213,6 @@ def ended_streams(servers: Servers, names: Names, position: Position) -> list[st
     A stream that another owner begins meanwhile has a later number, so an earlier owner never removes it. Raises
     Unreachable.
     """
-    ended = [name for name, first in logs_of(servers, names).items() if first <= position.seq + 1]
-    ended = [name for name in ended if name != Names(names.identity, position.stream).stream]
+    here = names._replace(first=position.stream).stream
+    ended = [name for name, first in logs_of(servers, names).items() if first <= position.seq + 1 and name != here]
     return ended + [name for name, last in snapshots_of(servers, names).items() if last < position.stream - 1]

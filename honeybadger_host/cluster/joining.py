@@ -64,8 +64,8 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
             with reading(journal) as here:
                 kept = read_kept(here)
             clean, node = kept.clean, kept.node
-        rows = [(FILES_BEHIND, 1), (CLEAN, clean), (NODE, node)]
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        for row in ((FILES_BEHIND, 1), (CLEAN, clean), (NODE, node)):
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
     with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:
         os.fsync(fd)
     for end in ("-wal", "-shm"):

@@ -104,7 +104,7 @@ async def answer_for(
 
 def present(servers: Servers, names: Names) -> list[State]:
     """Return the machines that run, the owner first. Raises Unreachable."""
-    states = [_STATE.validate_json(data) for data in servers.ask_all(names.subject("who"))]
+    states = map(_STATE.validate_json, servers.ask_all(names.subject("who")))
     return sorted(states, key=lambda state: (-state.epoch, state.node))
 
 
@@ -117,12 +117,6 @@ def missing(servers: Servers, names: Names, machines: Sequence[State]) -> list[s
         last = found[-1].seq
     running = {unique_part(machine.node) for machine in machines}
     return sorted(node for node in known if unique_part(node) not in running)
-
-
-def is_called(node: str, name: str) -> bool:
-    """Return whether a name means a machine: its whole name, host name, folder or the folder's last part."""
-    host, folder = place_of(node)
-    return name in (node, host, folder, PurePath(folder).name)
 
 
 def place_of(node: str) -> tuple[str, str]:
@@ -140,6 +134,8 @@ def machine_of(node: str) -> str:
 def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
     """Return the next owner: the named machine, else the one with the longest journal.
 
+    Args:
+        name: its whole name, host name, folder or the folder's last part.
     Raises NotFound: none runs that is called so; HostError: it cannot take over at once.
     """
     others = [machine for machine in machines if machine is not owner]
@@ -148,7 +144,8 @@ def choose(machines: Sequence[State], owner: State, name: str | None) -> State:
             raise NotFound("no other machine follows: start one, or stop this host with systemctl stop")
         found = [max(others, key=lambda machine: (machine.schema == owner.schema, machine.seq))]
     else:
-        found = [machine for machine in machines if is_called(machine.node, name)]
+        places = [(machine, *place_of(machine.node)) for machine in machines]
+        found = [one for one, host, folder in places if name in (one.node, host, folder, PurePath(folder).name)]
     if not found:
         there = ", ".join(machine.node for machine in machines)
         raise NotFound(f"no machine called {name!r} runs; these do: {there}")

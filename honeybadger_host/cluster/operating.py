@@ -80,8 +80,7 @@ def begin(home: Path, settings: Cluster, *, is_anew: bool) -> str:
             for stream in servers.streams("HB", names.subject(">")):
                 if stream not in (OWNERS, PLACES):
                     servers.remove_stream(stream)
-        ends = [servers.end_of(stream) for stream in logs_of(servers, names)]
-        if not is_begun and any(end is not None and end[1] for end in ends):
+        if not is_begun and any(end and end[1] for end in map(servers.end_of, logs_of(servers, names))):
             raise HomeError(
                 f"the servers have a log of the home {names.identity} already: `cluster join` it; or start again with "
                 "--anew, then the other machines have to join again"
@@ -120,8 +119,8 @@ def leave(home: Path) -> None:
             bring_forward(writer, path)
             place_files(home, path)
             with transaction(writer, path) as writing:
-                keys = (LOG_SEQ, LOG_CHAIN, LOG_STREAM, CLEAN, FILES_BEHIND, NODE)
-                writing.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in keys])
+                for key in (LOG_SEQ, LOG_CHAIN, LOG_STREAM, CLEAN, FILES_BEHIND, NODE):
+                    writing.execute("DELETE FROM meta WHERE key = ?", (key,))
 
 
 def look(home: Path, settings: Cluster) -> dict[str, Any]:
@@ -145,10 +144,9 @@ def look(home: Path, settings: Cluster) -> dict[str, Any]:
 
 
 def _told(home: Home) -> dict[str, Any]:
-    folders = {place_of(one.node)[1] for one in home.machines.values()}
     return {
         "home": home.identity,
-        "names": sorted({PurePath(folder).name for folder in folders}),
+        "names": sorted({PurePath(place_of(one.node)[1]).name for one in home.machines.values()}),
         "owner": home.owner,
         "machines": sorted(home.machines),
         "order": home.order,
@@ -266,10 +264,6 @@ def make_key(path: Path) -> str:
             replace(path, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER))
         except OSError as error:
             raise HomeError(f"cannot write {path}: {error.strerror}") from None
-    return _public_half(path)
-
-
-def _public_half(path: Path) -> str:
     try:
         seed = credentials_of(str(path)).get("nkeys_seed_str", "")
         return str(nkeys.from_seed(bytearray(seed.encode())).public_key.decode())

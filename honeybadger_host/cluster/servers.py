@@ -83,9 +83,9 @@ class Servers:
         version = self.client.connected_server_version
         self.version = f"{version.major}.{version.minor}.{version.patch}"
         if (version.major, version.minor) < MIN_VERSION:
-            least = "{}.{}".format(*MIN_VERSION)
             raise SettingsError(
-                f"nats-server {self.version} is too old: {least} or later takes one message for each place"
+                f"nats-server {self.version} is too old: {MIN_VERSION[0]}.{MIN_VERSION[1]} or later takes one message "
+                "for each place"
             )
         self._js = self.client.jetstream(timeout=ANSWER_SECONDS)
 
@@ -107,9 +107,9 @@ class Servers:
     def _call(self, asked: Coroutine[Any, Any, ResultT], rounds: int = 2) -> ResultT:
         """Return a result that takes at most this number of questions and answers."""
         seconds = rounds * ANSWER_SECONDS
-        bounded = asyncio.wait_for(asked, seconds)
         try:
-            return asyncio.run_coroutine_threadsafe(bounded, self._loop).result(seconds + ANSWER_SECONDS)
+            answer = asyncio.run_coroutine_threadsafe(asyncio.wait_for(asked, seconds), self._loop)
+            return answer.result(seconds + ANSWER_SECONDS)
         except (NotFoundError, SettingsError, Unreachable):
             raise
         except APIError as error:
@@ -235,7 +235,7 @@ class Servers:
             max_age: seconds after which a message goes; 0: never.
             of_each: messages of each subject that are kept; -1: all.
         """
-        config = api.StreamConfig(
+        making = self._js.add_stream(
             name=name,
             subjects=[subject],
             storage=api.StorageType.FILE,
@@ -245,7 +245,7 @@ class Servers:
             allow_direct=True,
             first_seq=first or None,
         )
-        self._call(self._js.add_stream(config))
+        self._call(making)
 
     def end_of(self, stream: str) -> tuple[int, int, int] | None:
         """Return the first and the last number of a stream and its bytes, or None if there is no such stream."""
@@ -259,9 +259,8 @@ class Servers:
 
     def streams(self, prefix: str, subjects: str = ">") -> list[str]:
         """Return the names of streams with a prefix and any of the subjects, at most 1,024."""
-        asked = orjson.dumps({"subject": subjects})
-        answer = self._call(self.client.request("$JS.API.STREAM.NAMES", asked, timeout=ANSWER_SECONDS))
-        found = orjson.loads(answer.data)
+        asked = self.client.request("$JS.API.STREAM.NAMES", orjson.dumps({"subject": subjects}), timeout=ANSWER_SECONDS)
+        found = orjson.loads(self._call(asked).data)
         if "error" in found:
             raise Unreachable(str(found["error"].get("description")))
         return [name for name in found["streams"] or () if name.startswith(prefix)]

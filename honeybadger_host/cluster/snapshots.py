@@ -33,8 +33,7 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
         subject = f"hb.{names.identity}.snapshot.{position.seq}"
         servers.remove_stream(stream)  # left by an unfinished one
         servers.make_stream(stream, subject)
-        size = copy.stat().st_size
-        count = -(-size // PART_BYTES)
+        count = -(-copy.stat().st_size // PART_BYTES)
         digest = hashlib.sha256()
         with copy.open("rb") as file:
             for number in range(1, count + 1):

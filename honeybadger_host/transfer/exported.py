@@ -140,16 +140,13 @@ class _Receipt(_Line):
 
 def event_line(event: Row) -> dict[str, Any]:
     """Return a change or an edit as a line of `journal.jsonl` has it."""
-    place = place_of(event.file, event.group)
-    if place is None:
-        raise HostError(f"change {event.seq} is of {event.file}, which is not a file of {event.group}: report this")
     return {
         "seq": event.seq,
         "at": event.at,
         "by": event.sender,
         "request": event.request,
         "kind": event.kind,
-        "file": place,
+        "file": place_of(event.file, event.group),
         "offset": event.offset,
         "data": packed_line(event.data),
     }

@@ -98,27 +98,22 @@ class _Exporter:
         make_folders(self._to / CONTENT)
         seq = self._copy_until_quiet()
         self._done.files = len(self._files)
-        unsettled = read_unsettled(self._journal, self._group, seq)
-        for waiting in unsettled:
-            self._check_is_whole(waiting)
         lines = {
             JOURNAL: self._event_lines(seq),
             RECEIPTS: map(receipt_line, read_receipts(self._journal, self._group, seq)),
             RECALLED: self._recalled_lines(),
             FILES: self._file_lines(seq),
         }
-        places = ((place_of(file, self._group), first) for file, first in sorted(unsettled.items()))
         manifest = Manifest(
             kind="honeybadger export",
             format=FORMAT,
             version=__version__,
             group=self._group,
-            unsettled={place: first for place, first in places if place},
+            unsettled=self._unsettled(seq),
             lists={name: self._write(name, lines[name]) for name in LISTS},
         )
-        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         with open(open_new(self._to / MANIFEST), "wb") as file:
-            file.write(data)
+            file.write(orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         return self._done
 
     def _copy_until_quiet(self) -> int:
@@ -161,22 +156,26 @@ class _Exporter:
             self._leave_out(file, "hidden, or its name is not UTF-8")
         return is_plain(name)
 
-    def _check_is_whole(self, file: str) -> None:
-        """Raise HostError if changes wait for a document that a person broke: they would not be in the export."""
-        place = place_of(file, self._group)
-        if place not in self._files or document_group(file) is None:
-            return
-        if not is_whole(file, (self._to / CONTENT / place).read_bytes()):
-            what = "JSON object" if is_json(file) else "UTF-8"
-            raise HostError(f"{file} is no {what}, and changes wait for it: mend it, then export again")
+    def _unsettled(self, seq: int) -> dict[str, int]:
+        """Return place -> its oldest change that may not be in the file.
+
+        Raises HostError if changes wait for a document that a person broke: they would not be in the export.
+        """
+        unsettled: dict[str, int] = {}
+        for file, first in sorted(read_unsettled(self._journal, self._group, seq).items()):
+            place = place_of(file, self._group)
+            is_document = place in self._files and document_group(file) is not None
+            if is_document and not is_whole(file, (self._to / CONTENT / place).read_bytes()):
+                what = "JSON object" if is_json(file) else "UTF-8"
+                raise HostError(f"{file} is no {what}, and changes wait for it: mend it, then export again")
+            unsettled[place] = first
+        return unsettled
 
     def _leave_out(self, file: str, why: str) -> None:
         self._done.left_out.append(f"{printable(file)}: {why}")
 
     def _copy(self, file: str) -> None:
         place = place_of(file, self._group)
-        if place is None:
-            return
         target = self._to / CONTENT / place
         try:
             fd, status = open_plain(self._home / file)
@@ -212,9 +211,8 @@ class _Exporter:
         if not (self._home / LEDGER_FILE).exists():
             return
         with closing(InjectionLedger(self._home)) as ledger:
-            shown = ledger.all_of(self._group)
-        for session, entry, turn in shown:
-            yield {"session": session, "entry": entry, "turn": turn}
+            for session, entry, turn in ledger.all_of(self._group):
+                yield {"session": session, "entry": entry, "turn": turn}
 
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""

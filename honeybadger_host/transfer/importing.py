@@ -31,7 +31,6 @@ from honeybadger_agent.wire import (
     MAX_TITLE_CHARACTERS,
     dump_request,
 )
-from honeybadger_agent.wording import count_of
 from honeybadger_host.errors import HostError
 from honeybadger_host.files.home import JOURNAL_FILE, is_served
 from honeybadger_host.files.safe_files import names_in
@@ -68,9 +67,6 @@ class Imported:
     known: int = 0
     neutralised: Counter[str] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{count_of(self.added['turns'], 'turn')}, {count_of(self.added['entries'], 'entry', 'entries')}"
 
 
 @dataclass(slots=True)

@@ -65,9 +65,9 @@ def read_lines(file: SourceFile) -> Iterator[tuple[int, Any]]:
                 number += 1
                 if not line.strip():
                     continue
-                value = _loaded(line)
-                is_object = isinstance(value, dict)
-                yield number, value if is_object else Skipped(f"{file.name}, line {number}", "it is not a JSON object")
+                if not isinstance(value := _loaded(line), dict):
+                    value = Skipped(f"{file.name}, line {number}", "it is not a JSON object")
+                yield number, value
     except (*UNREADABLE, ValueError) as error:
         yield number, Skipped(f"{file.name}, line {number + 1}", str(error))
 

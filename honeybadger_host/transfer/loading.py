@@ -251,12 +251,12 @@ class _ForgottenBefore:
 
     def look_at(self, event: Row) -> None:
         """Look for forgotten texts in a change."""
-        if not is_edit(event):
+        if is_edit(event):
+            for hunk in edit_of(event).hunks or () if self._known else ():
+                for side in (hunk.removed, hunk.added):
+                    self.look_into(b"".join(side))
+        else:
             self.look_into(event.data)
-            return
-        for hunk in edit_of(event).hunks or () if self._known else ():
-            for side in (hunk.removed, hunk.added):
-                self.look_into(b"".join(side))
 
     def look_into(self, data: bytes) -> None:
         """Look for forgotten texts in a text, in JSON, or in lines of JSON."""
@@ -271,5 +271,4 @@ class _ForgottenBefore:
         """Return the plan of what to forget in the imported group, or None if nothing was found."""
         if not self._parts and not self._wholes:
             return None
-        selector = orjson.dumps({"id": new_id()}).decode()
-        return Forgetting(group, selector, asked=[*self._parts], wholes=[*self._wholes])
+        return Forgetting(group, orjson.dumps({"id": new_id()}).decode(), asked=[*self._parts], wholes=[*self._wholes])

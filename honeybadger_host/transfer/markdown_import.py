@@ -57,7 +57,6 @@ def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
         return
     title = _one(members, "title") or _one(members, "name") or file.stem
     day = _day_of(file.stem) or file.modified  # a copy of a daily note is of its day, too
-    created = _time(members, _CREATED) or day
     parts = _parts(body.strip("\n"))
     for number, part in enumerate(parts, 1):
         yield Fact(
@@ -69,7 +68,7 @@ def facts_of(file: SourceFile, path: str) -> Iterator[Fact | Skipped]:
             aliases=(*_many(members, "aliases"), *_many(members, "alias")),
             tags=tuple(tag.lstrip("#") for tag in _many(members, "tags")),
             metadata={name: value for name, value in members.items() if name.lower() not in _TAKEN and value},
-            created=created,
+            created=_time(members, _CREATED) or day,
             updated=_time(members, _UPDATED) or day,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from honeybadger_host.errors import Damaged, HomeError
+from honeybadger_host.errors import Damaged, HomeError, HostError
 from honeybadger_host.files.home import JOURNAL_FILE, folders_of, single_files_of
 from honeybadger_host.files.safe_files import is_utf8, make_folders, sync_folder
 from honeybadger_host.journal.transfer import forget_loaded, read_loaded
@@ -18,12 +18,12 @@ MAX_PIECE_BYTES = 64 << 20  # size limit of a line, a JSON element or a Markdown
 STAGING = ".loading"  # the folder below `groups/` and `data/` for files that are not in place yet
 
 
-def place_of(file: str, group: str) -> str | None:
-    """Return the place in an export of a file below the home, or None if the file is not the group's."""
+def place_of(file: str, group: str) -> str:
+    """Return the place in an export of a group's file below the home. Raises HostError if it is not the group's."""
     for place, path in (*single_files_of(group).items(), *folders_of(group).items()):
         if file == path or file.startswith(f"{path}/"):
             return f"{place}{file[len(path) :]}"
-    return None
+    raise HostError(f"{file} is not a file of {group}: report this")
 
 
 def file_of(place: str, group: str) -> str:
