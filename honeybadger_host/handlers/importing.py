@@ -28,17 +28,21 @@ def import_records(deps: Dependencies, asked: Asked[ImportRecords], now: datetim
         raise Refusal("invalid", OFF, field="payload.turns")
     names = taken_names(deps, asked.group, "", [turn.sender for turn in turns if turn.sender != turn.role])
     texts, forgotten = deps.texts(asked), read_tombstones(deps.journal.path, asked.group)
+    imported = deps.turn_logs.imported(asked.group, asked.session) if turns else set()
     added: list[TurnAdded] = []
     written: dict[str, FileWritten] = {}
     refused: list[dict[str, str]] = []
     neutralised: Counter[str] = Counter()
     for said in (*turns, *entries):
+        if said.id in imported:
+            continue
         own = texts.of_record()
         try:
             if forgotten.knows(said.content):
                 raise Refusal("invalid", "it says what was forgotten in this group")
             if isinstance(said, ImportedTurn):
                 added.append(_turn(deps, own, said, added, names, now))
+                imported.add(said.id)
             else:
                 change = _entry(deps, own, said, now)
                 if change is None or change.file in written:
@@ -76,7 +80,8 @@ def _turn(
     number = deps.turn_logs.next_number(group, session) + len(added)
     last = added[-1].turn.at if added else deps.turn_logs.last_at(group, session)
     turn = replace(turn_in(texts, named, "turn"), number=number, at=at_or_later(said.at, last, now, "at"))
-    return TurnAdded(group, session, turn, dump_turn(turn, said.id))
+    # the key is for later requests of the batch; the line has the id in place of a request's
+    return TurnAdded(group, session, replace(turn, key=said.id), dump_turn(turn, said.id))
 
 
 def _marked(files: WholeFiles, asked: Asked, added: Sequence[TurnAdded], now: datetime) -> list[Change]:

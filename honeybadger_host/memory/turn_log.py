@@ -47,6 +47,7 @@ def lines_back(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
 
 
 _KEYED = re.compile(rb'"key":"([^"]*)"')  # quotes within a text are escaped: only a member begins so
+_IMPORTED = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')  # end of the line of an imported turn
 _NUMBERED = re.compile(rb'{"turn":(\d{1,16}),')  # beginning of a line that the host wrote
 
 
@@ -295,3 +296,10 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
                 turn = replace(parse_turn(line), data=orjson.loads(line).get("data"))
                 found[turn.key or ""] = turn
     return found
+
+
+def imported_turns(path: Path) -> set[str]:
+    """Return the ids of the turns of other programs that a log has. It reads the whole log. Raises OSError."""
+    with _opened(path) as file:
+        found = (_IMPORTED.search(line, len(line) - 64) for line in file)
+        return {each[1].decode() for each in found if each is not None}

@@ -25,6 +25,7 @@ from honeybadger_host.memory.turn_log import (
     LoggedTurn,
     Mark,
     Window,
+    imported_turns,
     is_withdrawn,
     keyed_turns,
     parse_mark,
@@ -147,6 +148,12 @@ class TurnLogs:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
         with needed(path := self._log_of(group, session)):
             return keyed_turns(path, keys)
+
+    def imported(self, group: str, session: str) -> set[str]:
+        """Return the ids of imported turns, with everything decided in this batch. Raises WorldFailed."""
+        with needed(path := self._log_of(group, session)):
+            known = imported_turns(path)
+        return known | {turn.key for turn in self.view(group, session).ahead if turn.key is not None}
 
     def stored(self, group: str, session: str, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:
         """Yield the turns between two numbers. Raises WorldFailed."""

@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -37,7 +36,7 @@ from honeybadger_host.files.safe_files import names_in
 from honeybadger_host.journal.journal import IMPORTED_REQUEST
 from honeybadger_host.journal.reader import read_done
 from honeybadger_host.memory.entries.entry import entry_id
-from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.memory.turn_log import imported_turns, turns_file
 from honeybadger_host.ops.operator_client import WAIT_SECONDS, reply_to
 from honeybadger_host.spool.rate_limits import MAX_REQUEST_BYTES
 from honeybadger_host.text.time_stamps import time_stamp
@@ -50,7 +49,6 @@ _MOST_BYTES = int(MAX_REQUEST_BYTES * 0.7)  # of the records of a request
 # started each time.
 _UNDER_WAY = 2_000
 _UNDER_WAY_ALONE = 50_000
-_IMPORTED_LINE = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 
 
 @dataclass(slots=True)
@@ -218,12 +216,7 @@ class Import:
 
     def _imported_into(self, session: str) -> set[str]:
         """Return the ids of turns that were imported into a session before."""
-        known: set[str] = set()
-        with suppress(FileNotFoundError), open(self._home / turns_file(self._group, session), "rb") as log:
-            for line in log:
-                if (found := _IMPORTED_LINE.search(line)) is not None:
-                    known.add(found[1].decode())
-        return known
+        return imported_turns(self._home / turns_file(self._group, session))
 
     @cached_property
     def _done_requests(self) -> set[str]:

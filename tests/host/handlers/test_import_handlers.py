@@ -46,6 +46,15 @@ def test_a_refused_record_is_named_and_others_are_imported(room: Room) -> None:
     assert "says something else" in result["refused"][0]["why"]
 
 
+def test_a_turn_that_was_imported_is_known_by_its_id(room: Room) -> None:
+    one, two, three, four = (turn(number, "2020-01-01T00:00:00Z") for number in range(1, 5))
+    room.change("import_records", "operator", turns=[one, two])
+    outcome = room.decide("import_records", "operator", turns=[one, two, three, three])
+    room.unit.apply(outcome.changes)
+    later = room.decide("import_records", "operator", turns=[three, four])  # in the same batch
+    assert [(each.result["added"], each.result["known"]) for each in (outcome, later)] == [(1, 3), (1, 1)]
+
+
 def test_what_was_forgotten_does_not_come_in_again(room: Room) -> None:
     room.journal.change_past(lambda connection: bury(connection, "main", ["vault code"], []))
     said = [turn(1, "2020-01-01T00:00:00Z", "The VAULT  code is 7"), turn(2, "2020-01-01T00:00:00Z", "tea")]

@@ -235,13 +235,6 @@ def test_the_fault_of_a_log_is_told_once(tmp_path: Path, log_file: Path) -> None
     assert [(event["event"], event["lines"]) for event in events] == [("conversation.skipped", 1)]
 
 
-def test_a_session_leaving_memory_with_its_batch_loses_nothing(tmp_path: Path) -> None:
-    turn_logs = conversations_of(tmp_path)
-    assert say(tmp_path, turn_logs, "main") == 1
-    assert say(tmp_path, turn_logs, "main") == 2
-    assert numbers(turn_logs) == [1, 2]
-
-
 def test_a_stranger_who_makes_up_sessions_fills_no_memory(tmp_path: Path) -> None:
     turn_logs = conversations_of(tmp_path)
     for number in range(2000):
