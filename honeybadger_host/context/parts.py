@@ -60,8 +60,7 @@ def in_order(parts: Mapping[PartName, Sequence[Part]], names: Collection[PartNam
 
 def stable_parts_of(parts: Sequence[Part]) -> int:
     """Return the number of leading parts that change only when their files change."""
-    changing = (place for place, part in enumerate(parts) if part.title in _CHANGING)
-    return next(changing, len(parts))
+    return next((place for place, part in enumerate(parts) if part.title in _CHANGING), len(parts))
 
 
 def parts_of_files(
@@ -289,9 +288,14 @@ def conversation_part(source: str, turns: Sequence[Turn], older: Older, budget_t
         budget_tokens: their limit within the budget of the context; 0 means no separate limit.
         why_none: why there are no turns.
     """
-    most = budget_tokens or sys.maxsize
-    amount = f"{len(turns) + older.number} turns"
-    part = Part(CONVERSATION, source, amount=amount, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
+    part = Part(
+        CONVERSATION,
+        source,
+        why=why_none,
+        amount=f"{len(turns) + older.number} turns",
+        weight=WEIGHTS[CONVERSATION],
+        most=budget_tokens or sys.maxsize,
+    )
     if not turns:
         return part
 

@@ -55,8 +55,7 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
         if opened is None:
             return []
         fd, size = opened
-        lines = (line for _, line in lines_back(fd, size))
-        for feedback in checked_lines(Feedback, lines, "feedback.skipped"):
+        for feedback in checked_lines(Feedback, (line for _, line in lines_back(fd, size)), "feedback.skipped"):
             if feedback.at < since or len(found) == most:
                 break
             found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)

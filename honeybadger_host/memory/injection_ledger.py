@@ -147,8 +147,9 @@ class InjectionLedger:
 
         Raises sqlite3.Error, OSError.
         """
-        condition = "session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender)"
-        return self._newest(group, condition, session, seq, at, sender)
+        return self._newest(
+            group, "session = ? AND seq <= ? AND at <= ? AND sender = coalesce(?, sender)", session, seq, at, sender
+        )
 
     def _newest(self, group: str, condition: str, *values: object) -> ServedContext | None:
         query = f"SELECT hash, sender, seq, at FROM contexts WHERE grp = ? AND {condition} ORDER BY number DESC LIMIT 1"  # noqa: S608  constants

@@ -301,9 +301,7 @@ class Deletion(Edited):
 
     def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last turn that contexts leave out, and the shown turns."""
-        if self.context_begins_at is not None:
-            turns = [turn for turn in turns if self.shows(turn)]
-        return self.context_begins_after, turns
+        return self.context_begins_after, [turn for turn in turns if self.shows(turn)]
 
     def shows(self, turn: Turn) -> bool:
         """Return whether contexts show a turn. A log that was removed by hand is numbered from 1 again."""
