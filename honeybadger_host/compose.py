@@ -30,7 +30,7 @@ from honeybadger_host.files.home import (
 )
 from honeybadger_host.files.safe_files import remove_leftovers
 from honeybadger_host.files.unsynced import Unsynced
-from honeybadger_host.handlers import Jobs, build_table
+from honeybadger_host.handlers import build_table
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.task_runs import run_of
 from honeybadger_host.handlers.tasks import TaskDependencies
@@ -156,11 +156,6 @@ def _put_together(
         log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")
 
     curator = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
-    jobs = Jobs(
-        curator.consolidate if curator.uses.memory_window else None,
-        curator.dream,
-        lambda asked: forgetter.forget(asked),
-    )
     runtime = AgentRuntime(
         memory,
         models.open,
@@ -190,7 +185,12 @@ def _put_together(
     )
     pipeline = Pipeline(
         settings,
-        RequestReader(build_table(memory, jobs, runtime, tasks), agents.forbids, counters, throttle),
+        RequestReader(
+            build_table(memory, curator, lambda asked: forgetter.forget(asked), runtime, tasks),
+            agents.forbids,
+            counters,
+            throttle,
+        ),
         answers,
         projections,
         UnitOfWork(

@@ -9,7 +9,6 @@ and `task_runs`; `review/`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ import anyio
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.context.maker import ContextMaker
 from honeybadger_host.context.recall import ContextRecall
+from honeybadger_host.curation.runner import Curator
 from honeybadger_host.handler_kinds import (
     Asked,
     ChangeHandler,
@@ -51,25 +51,18 @@ from honeybadger_host.handlers.turns import chat_turn
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """Work outside the pipeline that the operator asks for.
+def build_table(
+    deps: Dependencies,
+    curator: Curator,
+    forget: Callable[[Asked], Awaitable[Mapping[str, Any]]],
+    runtime: AgentRuntime,
+    task_dependencies: tasks.TaskDependencies,
+) -> Mapping[str, Handler]:
+    """Return the handler of every request type the host serves.
 
     Args:
-        consolidate: see `Consolidations`; None: nothing is consolidated.
-        dream: see `Dreams`.
         forget: see `Forgetter`, which keeps the answers to its requests.
     """
-
-    consolidate: proposals.Consolidates | None
-    dream: proposals.Dreams
-    forget: Callable[[Asked], Awaitable[Mapping[str, Any]]]
-
-
-def build_table(
-    deps: Dependencies, jobs: Jobs, runtime: AgentRuntime, task_dependencies: tasks.TaskDependencies
-) -> Mapping[str, Handler]:
-    """Return the handler of every request type the host serves."""
     slots = [anyio.CapacityLimiter(delegation.AT_ONCE) for _ in range(delegation.MAX_DEPTH + 1)]
     readers = anyio.CapacityLimiter(messages.READ_AT_ONCE)
     return {
@@ -78,9 +71,9 @@ def build_table(
         **_changes(deps),
         **_turn_log(deps),
         **_working_memory(deps),
-        "forget": WaitingHandler(partial(host.forget, jobs.forget)),
-        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, jobs.consolidate), is_kept=True),
-        "dream": WaitingHandler(partial(proposals.dream, deps, jobs.dream), is_kept=True),
+        "forget": WaitingHandler(partial(host.forget, forget)),
+        "consolidate": WaitingHandler(partial(proposals.consolidate, deps, curator), is_kept=True),
+        "dream": WaitingHandler(partial(proposals.dream, deps, curator), is_kept=True),
         "get_messages": WaitingHandler(partial(messages.get_messages, deps, readers)),
         "stop_turn": WaitingHandler(partial(chat_turn.stop_turn, runtime.stop), is_kept=True),
         "chat": TurnHandler(partial(chat_turn.chat, runtime)),

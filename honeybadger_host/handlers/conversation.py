@@ -54,8 +54,7 @@ def turn_in(texts: Texts, payload: AppendTurn | KeyedTurn | ImportedTurn, member
     speaker = speaker_of(texts, payload.sender, payload.role, f"{member}.sender")
     content = texts.text(f"{member}.content", text)
     tools = tuple(texts.shown_name(f"{member}.tools_used", name) for name in payload.tools_used or ())
-    tokens = estimate_tokens(content)
-    return Turn(0, _UNDATED, payload.role, speaker, texts.asked.sender, content, tokens, tools)
+    return Turn(0, _UNDATED, payload.role, speaker, texts.asked.sender, content, estimate_tokens(content), tools)
 
 
 def append_turn(deps: Dependencies, asked: Asked[AppendTurn], now: datetime) -> Outcome:

@@ -140,8 +140,8 @@ def _updated(
     seconds = int(now.timestamp())
     changed: dict[str, object] = {}
     if payload.system_state is not None:
-        patch = texts.tree("payload.system_state", payload.system_state)
-        changed["system_state"] = state = _merged(document.system_state, patch)
+        state = _merged(document.system_state, texts.tree("payload.system_state", payload.system_state))
+        changed["system_state"] = state
         check_size("payload.system_state", len(orjson.dumps(state)), MAX_JSON_BYTES, "bytes")
     if payload.add_facts or payload.remove_facts:
         changed["facts"] = _facts(document.facts, payload, texts)
@@ -154,10 +154,12 @@ def _updated(
     if (update := payload.last_known_environment) is not None:
         changed["last_known_environment"] = _environment(document.last_known_environment, update, texts, seconds)
     if payload.tool_calls:
-        named = [(f"payload.tool_calls.{at}.tool", item) for at, item in enumerate(payload.tool_calls)]
-        calls = [(texts.line(member, item.tool), item.calls) for member, item in named if item.calls]
-        failures = sum(item.failures for item in payload.tool_calls)
-        changed["tool_stats"] = document.tool_stats.counted(calls, failures)
+        calls = [
+            (texts.line(f"payload.tool_calls.{at}.tool", item.tool), item.calls)
+            for at, item in enumerate(payload.tool_calls)
+            if item.calls
+        ]
+        changed["tool_stats"] = document.tool_stats.counted(calls, sum(item.failures for item in payload.tool_calls))
     return document.model_copy(update=changed)
 
 

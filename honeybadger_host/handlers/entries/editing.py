@@ -47,8 +47,7 @@ def edit_memory(deps: Dependencies, asked: Asked[EditMemory], now: datetime) -> 
     removed = (FileRemoved(group, "entry", file, data),) if is_moved else ()
     change = FileWritten(group, "entry", place, written, None if is_moved else data)
     archived = superseded(deps, group, after, payload.supersedes or (), existed=True)
-    result = with_neutralised(shown(after, place, written), write.neutralised)
-    return Outcome(result, (*removed, change, *archived))
+    return Outcome(with_neutralised(shown(after, place, written), write.neutralised), (*removed, change, *archived))
 
 
 def _free_place(deps: Dependencies, group: str, file: str, moved: Entry) -> str:

@@ -1,10 +1,10 @@
 """Proposals of curation, the operator's decisions, and the passes that the operator asks for."""
 
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio.to_thread
 
@@ -14,9 +14,9 @@ from honeybadger_agent.wire.proposals import UNDECIDED
 from honeybadger_agent.wording import count_of
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget, WrongAnswer
-from honeybadger_host.curation.dreams import Dreamt
 from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import decided, proposal_file, proposal_in, readable, stored, with_states
+from honeybadger_host.curation.runner import Curator
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.files.home import MEMORY
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
@@ -28,9 +28,6 @@ from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.search.notes import NOTE_ID, notes_of
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.time_stamps import time_stamp
-
-Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
-Dreams: TypeAlias = Callable[[str], Coroutine[Any, Any, Dreamt]]
 
 
 def list_proposals(deps: Dependencies, asked: Asked[ListProposals], now: datetime) -> Mapping[str, Any]:
@@ -86,16 +83,12 @@ def decide_proposal(
     ).outcome()
 
 
-async def consolidate(deps: Dependencies, now: Consolidates | None, asked: Asked[Consolidate]) -> Mapping[str, Any]:
-    """Wait for the job, which writes through the pipeline.
-
-    Args:
-        now: (group, session) -> number of the last consolidated turn, 0: none; None: nothing is consolidated here.
-    """
-    if now is None:
+async def consolidate(deps: Dependencies, curator: Curator, asked: Asked[Consolidate]) -> Mapping[str, Any]:
+    """Wait for the job, which writes through the pipeline."""
+    if not curator.uses.memory_window:
         raise Refusal("invalid", "nothing is consolidated here: consolidation.memory_window is 0")
     try:
-        up_to = await now(asked.group, asked.session)
+        up_to = await curator.consolidate(asked.group, asked.session)
     except (OverBudget, ModelFailed, WrongAnswer) as error:
         raise Refusal("unavailable", f"{error}; nothing was changed") from None
     if not up_to:
@@ -111,14 +104,10 @@ async def consolidate(deps: Dependencies, now: Consolidates | None, asked: Asked
     return {"up_to": up_to, "told": told}
 
 
-async def dream(deps: Dependencies, now: Dreams, asked: Asked[Dream]) -> Mapping[str, Any]:
-    """Wait for the pass, which writes through the pipeline.
-
-    Args:
-        now: group -> the dream that was made.
-    """
+async def dream(deps: Dependencies, curator: Curator, asked: Asked[Dream]) -> Mapping[str, Any]:
+    """Wait for the pass, which writes through the pipeline."""
     try:
-        dreamt = await now(asked.group)
+        dreamt = await curator.dream(asked.group)
     except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
         raise Refusal("unavailable", f"{error}; nothing was changed") from None
     shown = [

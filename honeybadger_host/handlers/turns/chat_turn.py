@@ -133,8 +133,7 @@ class ChatTurn:
         """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
         model = CleanModel(await self.runtime.open_model(self.agent.model), self.asked, self.shown.redacts)
         self.model = model.name
-        attempt = self.under_way.attempt
-        self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
+        self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=self.under_way.attempt))
         outcome: TurnOutcome | None = None
         with self.under_way.stop.scope:
             outcome = await self._answered(model)
@@ -205,8 +204,9 @@ class ChatTurn:
             delegated_tokens=sum(answer.tokens for answer in outcome.answers),
             stopped_by=outcome.stopped_by,
         )
-        told = result.model_dump(exclude_none=True, exclude={"neutralised"})
-        return Outcome(with_neutralised(told, self.changed), changes)
+        return Outcome(
+            with_neutralised(result.model_dump(exclude_none=True, exclude={"neutralised"}), self.changed), changes
+        )
 
     def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
         """Return the number of the answer, and the changes that append message and answer.

@@ -12,8 +12,9 @@ from honeybadger_host.text.redaction import redact, redact_line
 
 def tool_run(answer: ToolAnswer) -> ToolRun:
     """Return the line that people see about a tool that ran."""
-    summary = redact(answer.summary)[0][:MAX_SUMMARY_CHARACTERS]
-    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=summary)
+    return ToolRun(
+        name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:MAX_SUMMARY_CHARACTERS]
+    )
 
 
 @dataclass(slots=True)

@@ -4,7 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import orjson
@@ -18,7 +19,7 @@ from honeybadger_host.documents.projections import Batch, Projections
 from honeybadger_host.files.file_cache import KeptFiles
 from honeybadger_host.files.unsynced import Unsynced
 from honeybadger_host.handler_kinds import Answer, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
-from honeybadger_host.handlers import Jobs, build_table
+from honeybadger_host.handlers import build_table
 from honeybadger_host.handlers.dependencies import Dependencies
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.handlers.turns.chat_turn import AgentRuntime
@@ -108,12 +109,10 @@ class Room:
             dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused, _unused, Threads(1)
         )
         task_dependencies = TaskDependencies(
-            dependencies,
-            self.task_states,
-            "Europe/Berlin",
-            running=lambda group: self.running,
+            dependencies, self.task_states, "Europe/Berlin", running=lambda group: self.running
         )
-        self.table = build_table(dependencies, Jobs(None, _unused, _unused), runtime, task_dependencies)
+        curator = cast(Any, SimpleNamespace(uses=SimpleNamespace(memory_window=0)))  # nothing is consolidated
+        self.table = build_table(dependencies, curator, _unused, runtime, task_dependencies)
 
     def asking(
         self,
