@@ -90,23 +90,24 @@ class Saves:
                     return document.newest
             data = read_whole(path)
             if signature_of(path) == signature:
-                return None if data is None or signature is None else self.view(file, data, signature)
+                return self.view(file, data, signature)
         raise WorldFailed(f"{path} is being saved by another program")
 
-    def view(self, file: str, data: bytes, signature: Signature) -> bytes:
-        """Return the text for a reader who found `data` in a file: the newest version merged with a person's save."""
-        document = self._in_use.get(file)
-        if document is None and (not self._in_use.covers(file) or self._in_use.may_be_version(file, data)):
+    def view(self, file: str, data: bytes | None, signature: Signature | None) -> bytes | None:
+        """Return the text for a reader who found `data` in a file: the newest version merged with a person's save.
+
+        None: there is no such file. A removed one is there again if notes came that it did not have.
+        """
+        in_use, document = self._in_use, self._in_use.get(file)
+        is_sound = data is None or in_use.may_be_version(file, data)
+        if document is None and (is_sound or not in_use.covers(file)):
             return data
-        with self._in_use.lock:
-            document = document or self._in_use.load(file)
-            newest = document.newest
-            if newest is not None and (signature == document.left or not self._in_use.may_be_version(file, data)):
-                return newest
-            if data == document.on_disk:
-                return bytes(document.text)
-        found = self._compare(file, signature, "", data)
-        return merged_as(file, found.newest, newest or b"", found.merged)
+        with in_use.lock:
+            document = document or in_use.load(file)
+            if signature == document.left or not (is_sound or document.newest is None):
+                return document.newest
+        merged = self._compare(file, signature, "", data).merged
+        return None if data is None and not merged else merged
 
     def extent_of(self, file: str, signature: Signature) -> Extent | None:
         """Return the extent of a document whose file is its newest version; None: the file must be read."""
@@ -172,14 +173,11 @@ class Saves:
     def _age(self, signature: Signature | None, since: float) -> float:
         """Return for how many seconds a file has been as it is."""
         age = self._in_use.clock() - since
-        if signature is None:
-            return age
-        return max(age, self._in_use.wall() - _stamp_of(signature))
+        return age if signature is None else max(age, self._in_use.wall() - _stamp_of(signature))
 
     def _saved_at(self, signature: Signature | None) -> float:
         """Return when a file was saved, in seconds since the epoch; of a removed file the time now."""
-        now = self._in_use.wall()
-        return now if signature is None else min(now, _stamp_of(signature))
+        return self._in_use.wall() if signature is None else min(self._in_use.wall(), _stamp_of(signature))
 
     def _look_at(self, file: str) -> Found | None:
         """Return a person's save, or None if there is none yet. Raises OSError, WorldFailed."""
@@ -242,22 +240,23 @@ class Saves:
         versions = [] if data is None else [*islice(versions_back(newest, events), MAX_CANDIDATES)]
         if is_json(file):
             versions = [one._replace(text=self._in_use.as_version(file, one.text, newest)) for one in versions]
-        if is_earlier and versions:
-            base = taken_back(text, 0 if same is None else same.at, versions, events, recent)
-            if base is not None:
-                return found._replace(base=base, merged=merged_as(file, base, newest, text))
-        if is_again:
-            return found._replace(base=text, merged=merged_as(file, text, newest, text))
+        base: bytes | None = None
         if not is_earlier:
             older = sum(event.at < since for event in events)  # nobody has had a text open for that long
             versions = [one for one in versions if one.end >= older]
             undone_since = int((saved_at - _SAVED_AGAIN_SECONDS) * 1000)
             base = _base_of(file, text, newest, versions, events, recent, undone_since)
-            if base != text:
-                return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        elif versions:
+            base = taken_back(text, 0 if same is None else same.at, versions, events, recent)
+        if base is not None and base != text:
+            return found._replace(base=base, merged=merged_as(file, base, newest, text))
+        if is_again:
+            return found._replace(base=text)
+        # somebody brought an earlier version back: notes stay that they cannot have read and nobody removed since
         young_since = int((saved_at - DELETED_SECONDS) * 1000)
         unread = [row.data for row in events if is_append(row) and (row.at >= young_since or row.seq > in_file)]
-        return found._replace(base=text, merged=_gone_back(text, newest, unread))
+        kept = [note for note in unread if note.strip() in newest and note.strip() not in text]
+        return found._replace(base=text, merged=text + b"".join(kept))
 
     # ------------------------------------------------------------------------------------------------------ taking in
 
@@ -268,7 +267,7 @@ class Saves:
         path = self._in_use.path_of(document.file)
         with contextlib.suppress(WorldFailed):
             left, data = signature_of(path), read_whole(path)
-            read = None if data is None or left is None else self.view(document.file, data, left)
+            read = self.view(document.file, data, left)
             if fingerprint(read) == row.offset:
                 saved = replace(document, text=Text(read or b""), is_there=read is not None)
                 edit = self._edit(document, saved)._replace(overtaken_by=row.seq)
@@ -379,16 +378,6 @@ class Saves:
 def _stamp_of(signature: Signature) -> float:
     """Return when a file was saved, in seconds since the epoch; a copy may have the time of another file."""
     return max(signature.mtime_ns, signature.ctime_ns) / 1e9
-
-
-def _gone_back(text: bytes, newest: bytes, unread: Sequence[bytes]) -> bytes:
-    """Return an earlier version that somebody brought back, with the notes that they cannot have read.
-
-    Args:
-        unread: notes that may not have been in the file; one that `newest` lacks was removed since.
-    """
-    kept = [note for note in unread if note.strip() in newest and note.strip() not in text]
-    return text + b"".join(kept)
 
 
 def _base_of(

@@ -126,7 +126,7 @@ class GroupFiles:
         home: home folder.
         kept: keeps their texts.
         edited_notes: the authors of edited notes; None: all notes are their signers'.
-        view: (file, its bytes, its signature) -> the bytes that readers get, see `Saves.view`.
+        view: (file, its bytes, its signature; None: it is gone) -> the bytes that readers get, see `Saves.view`.
         extent_of: (file, its signature) -> the extent of the document, see `Saves.extent_of`.
     """
 
@@ -136,7 +136,7 @@ class GroupFiles:
         kept: KeptFiles | None = None,
         *,
         edited_notes: EditedNotes | None = None,
-        view: Callable[[str, bytes, Signature], bytes] = lambda file, data, signature: data,
+        view: Callable[[str, bytes | None, Signature | None], bytes | None] = lambda file, data, signature: data,
         extent_of: Callable[[str, Signature], Extent | None] = lambda file, signature: None,
     ) -> None:
         self._home = home
@@ -159,7 +159,8 @@ class GroupFiles:
         try:
             fd, status = open_plain(path)
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            data = self._view(file, None, None)
+            return None if data is None else self._told_apart(text_of(file, data))
         except NotRegular as kind:
             advice = "copy what it points to into its place" if str(kind) == "a link" else "move it away"
             raise FileProblem(file, f"is {kind}, and the host reads plain files only: {advice}") from None
@@ -189,7 +190,7 @@ class GroupFiles:
 
     def _of_save(self, file: str, data: bytes, signature: Signature) -> GroupText:
         """Return the text of a file that a person may have saved. Raises FileProblem."""
-        made = text_of(file, self._view(file, data, signature))
+        made = text_of(file, self._view(file, data, signature) or b"")
         try:
             text_of(file, data)
         except FileProblem as problem:

@@ -10,6 +10,7 @@ from honeybadger_host.documents.history import remove_notes
 from honeybadger_host.documents.versions import removed_unread
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.journal.changes import Added, NotesRevised
+from honeybadger_host.memory.markdown.group_files import GroupFiles, text_of
 from honeybadger_host.text.json_values import BOM
 from tests.host.documents.world import LAYOUTS, MEMORY, World, note
 
@@ -211,9 +212,15 @@ def test_a_removed_file_stays_gone_until_the_next_note(world: World) -> None:
     assert (edit.kind, world.path.exists()) == ("edit_removed", False)
     world.add("b")
     assert world.text == note("b")
+    world.look(seconds=60)
+    world.path.unlink()
+    world.add("c")  # the file waits: some editors remove it just before they write it
+    shown = GroupFiles(world.home, view=world.projections.saves.view).read(MEMORY)
+    assert shown == text_of(MEMORY, note("c"))
+    assert world.projections.saves.current(MEMORY) == note("c")
     world.kill()
     world.look()
-    assert world.text == note("b")
+    assert world.text == note("c")
 
 
 def test_a_note_deleted_without_a_host_stays_gone(tmp_path: Path) -> None:
