@@ -4,7 +4,7 @@ A fold over the changes of a file in the journal (docs/decisions/026-removing-no
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.documents.merge import Overlapping, is_note, merge_lines, units_of
+from honeybadger_host.documents.merge import Overlapping, merge_lines, notes_in, units_of
 from honeybadger_host.journal.changes import (
     ABSENT,
     NOTE_EDITED,
@@ -303,11 +303,6 @@ def edit_note(group: str, file: str, base: bytes, span: tuple[int, int], note: b
     return revise(group, file, base, base[:begin] + made + base[end:], NOTE_EDITED)
 
 
-def notes_in(lines: Iterable[bytes]) -> list[bytes]:
-    """Return the notes in some lines, as they are signed."""
-    return [unit for unit in units_of(b"".join(lines)) if is_note(unit)]
-
-
 class Removal(NamedTuple):
     """A change that took notes out of a file.
 
@@ -320,7 +315,7 @@ class Removal(NamedTuple):
 
     @property
     def notes(self) -> list[bytes]:
-        return [note for hunk in self.hunks for note in notes_in(hunk.removed)]
+        return [note for hunk in self.hunks for note in notes_in(b"".join(hunk.removed))]
 
     def undone(self, held: bytes, gone: Sequence[bytes]) -> bytes:
         """Return a text with some of its notes again: at their places, or at the end where these are not as they were.
@@ -343,12 +338,15 @@ def removal_of(journal: Path, row: Row) -> Removal:
 def blame_of(journal: Path, file: str, held: bytes | None) -> list[tuple[str, Blamed]]:
     """Return the origin of each line of a file, by its number, or of each member of an entry, by its name.
 
+    That of a member is known also from before the entry was moved.
+
     Args:
         held: the content of the file now.
     Raises JournalError.
     """
     if file.endswith(".json"):
-        return [*blame_members(journal, file, held).items()]
+        members = _members(journal, file, LAST_SEQ)
+        return [*_changed(members, object_in(held or b"") or {}, NOT_YET, defaultdict(list)).items()]
     return [(str(number), one) for number, one in enumerate(blame_lines(read_past(journal, file), held), 1)]
 
 
@@ -364,16 +362,6 @@ def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
     for hunk in reversed(_hunks_to(now, held or b"")):
         lines[hunk.at : hunk.at + len(hunk.removed)] = [Blamed(line, later) for line in hunk.added]
     return lines
-
-
-def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Blamed]:
-    """Return the members of an entry with their origins, also from before it was moved. Raises JournalError.
-
-    Args:
-        held: the content of its file now.
-    """
-    members = _members(journal, file, LAST_SEQ)
-    return _changed(members, object_in(held or b"") or {}, NOT_YET, defaultdict(list))
 
 
 def _members(journal: Path, file: str, until: int) -> dict[str, Blamed]:

@@ -46,11 +46,7 @@ def is_whole(file: str, data: bytes) -> bool:
     """Return whether a file is UTF-8, or a JSON object."""
     if is_json(file):
         return object_in(data) is not None
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return data == data.decode(errors="ignore").encode()
 
 
 def merged_as(file: str, base: bytes, newest: bytes, saved: bytes) -> bytes:
@@ -410,8 +406,7 @@ class DocumentsInUse:
     def mark_of(self, document: Document) -> Seen:
         """Return how a document and its file are, as the journal is to have it."""
         data = bytes(document.text)
-        is_kept = len(data) <= MAX_BYTES and not document.is_written
-        packed = zlib.compress(data, 1) if is_kept else None
+        packed = zlib.compress(data, 1) if len(data) <= MAX_BYTES and not document.is_written else None
         left = NEVER_SEEN if document.pending_seq or document.left is None else document.left
         return Seen(document.file, document.seq, left, len(data), digest_of(data), packed)
 

@@ -18,9 +18,7 @@ import orjson
 from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.text.json_values import BOM, object_in
 
-# The first line of a note that the host wrote.
-_HEADING = re.compile(rb"## .*\([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\)\s*")
-_SIGNED = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"
+_SIGNED = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"  # the first line of a note that the host wrote
 
 _HEADINGS = re.compile(rb"^## ", re.MULTILINE)
 # A note: its heading, its item, lines indented below it, and why it was archived.
@@ -59,9 +57,9 @@ def as_written(saved: bytes) -> bytes:
     return _LAID_OUT.sub(rb"\1\n- ", saved.removeprefix(BOM).replace(b"\r\n", b"\n"))
 
 
-def is_note(unit: bytes) -> bool:
-    """Return whether a unit is a note that the host wrote."""
-    return _HEADING.match(unit) is not None
+def notes_in(text: bytes) -> list[bytes]:
+    """Return the units of a text that are notes, as the host signed them."""
+    return [unit for unit in units_of(text) if re.match(_SIGNED, unit)]
 
 
 def merge(base: bytes, newest: bytes, saved: bytes) -> bytes:
@@ -165,8 +163,6 @@ def _resolved(units: Sequence[bytes], piece: _Piece) -> Iterable[bytes]:
     ours, theirs = _side(units, piece, piece.ours), _side(units, piece, piece.theirs)
     if not piece.ours:
         return theirs
-    if not piece.theirs:
-        return ours
     known = Counter(unit.strip() for unit in units[piece.start : piece.end]) | Counter(unit.strip() for unit in ours)
     return [*ours, *_unknown(theirs, known)]
 

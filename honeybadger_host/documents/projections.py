@@ -15,7 +15,7 @@ import contextlib
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from honeybadger_host.documents.in_use import DocumentsInUse, Found
@@ -59,11 +59,6 @@ class Projections:
     def behind(self) -> list[str]:
         """Files that could not be brought up to date; tried again with every `look`."""
         return sorted(self.in_use.behind)
-
-    def is_behind(self, file: str) -> bool:
-        """Return whether a file lacks something that the journal has. Any thread."""
-        document = self.in_use.get(file)
-        return file in self._pending or (document is not None and document.pending_seq > 0)
 
     def unwritten(self, file: str) -> list[bytes]:
         """Return the lines that a log lacks because it could not be written. Any thread."""
@@ -111,8 +106,9 @@ class Projections:
             for file in files:
                 path = self.in_use.path_of(file)
                 with contextlib.suppress(OSError, WorldFailed):
-                    data = read_whole(path)
-                    if data is not None and not self.is_behind(file) and is_over(data):
+                    data, document = read_whole(path), self.in_use.get(file)
+                    is_behind = document is not None and document.pending_seq > 0
+                    if data is not None and not is_behind and is_over(data):
                         os.unlink(path)
                         self.in_use.discard(file)
                         gone.append(file)
@@ -133,10 +129,7 @@ class Projections:
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write changes that were committed. A full disk raises nothing: the rest is written later."""
-        files: dict[str, list[Row]] = {}
-        for row in rows:
-            files.setdefault(row.file, []).append(row)
-        for file, some in files.items():
+        for file, some in _by_file(rows).items():
             if self.in_use.covers(file):
                 self.renderer.apply(file, some)
             else:
@@ -188,11 +181,7 @@ class Projections:
 
     def recover(self, rows: Iterable[Row]) -> int:
         """Bring the files up to date with changes of an earlier run; return how many there were."""
-        files: dict[str, list[Row]] = {}
-        count = 0
-        for row in rows:
-            files.setdefault(row.file, []).append(row)
-            count += 1
+        files = _by_file(rows)
         folders: defaultdict[Path, set[str]] = defaultdict(set)
         for file, some in files.items():
             path = self.in_use.path_of(file)
@@ -206,7 +195,7 @@ class Projections:
         for folder, names in folders.items():
             if removed := remove_leftovers(folder, names):
                 log.info("projection.cleaned", folder=str(folder.relative_to(self.in_use.home)), files=removed)
-        return count
+        return sum(map(len, files.values()))
 
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
@@ -252,6 +241,13 @@ class Batch:
         offset = self._ends[file]
         self._ends[file] += len(change.data)
         return offset
+
+
+def _by_file(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
+    files: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        files[row.file].append(row)
+    return files
 
 
 def _lead(fd: int) -> bytes:

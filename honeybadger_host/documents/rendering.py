@@ -41,12 +41,11 @@ class _Replaced(NamedTuple):
     """A file that was replaced while another program had it open: that may still save into it.
 
     Args:
-        fd: of the old file; `signature` is how it was, `held` its content.
+        fd: of the old file; `held` was its content.
     """
 
     file: str
     fd: int
-    signature: Signature
     held: bytes
 
 
@@ -122,7 +121,7 @@ class Renderer:
                 document.rendered = None
             if self._in_use.is_disturbed(document):
                 is_done = False
-            elif is_text and document.rendered is None:  # a note costs the same in a large file
+            elif is_text and document.left and document.rendered is None:  # a note costs the same in a large file
                 is_done = self._append(document, path)
             else:
                 data = self._in_use.as_file(document)
@@ -142,8 +141,6 @@ class Renderer:
 
     def _append(self, document: Document, path: Path) -> bool:
         """Append what it lacks to a file that is as the host left it. Raises WorldFailed."""
-        if document.left is None:
-            return self._create(document, path, bytes(document.text), is_durable=True)
         added = bytes(document.text[len(document.text) - document.lacking :])
         if not added:
             return True
@@ -209,8 +206,7 @@ class Renderer:
             else:
                 self._in_use.unsynced.add(path.parent)
             if not is_alone:
-                signature = Signature.of(os.fstat(fd))
-                self._replaced.append(_Replaced(document.file, os.dup(fd), signature, document.on_disk))
+                self._replaced.append(_Replaced(document.file, os.dup(fd), document.on_disk))
         finally:
             os.close(fd)
             if temporary is not None:
@@ -245,11 +241,9 @@ class Renderer:
     def look_at_replaced(self) -> None:
         """Take in what a program saved into the file that a rename replaced: it had opened it just before."""
         for one in [*self._replaced]:
-            now = Signature.of(os.fstat(one.fd))
-            is_saved = now.size != one.signature.size or now.mtime_ns != one.signature.mtime_ns
             if has_writer(one.fd):
                 continue
-            text = read_all(one.fd, now.size) if is_saved else one.held
+            text = read_all(one.fd, len(one.held))
             os.close(one.fd)
             self._replaced.remove(one)
             with self._in_use.lock:

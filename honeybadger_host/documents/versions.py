@@ -5,13 +5,14 @@ They are reported with the `undo` that brings them back.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from honeybadger_host.documents.merge import is_note, merge, units_of
+from honeybadger_host.documents.merge import merge, notes_in, units_of
 from honeybadger_host.journal.changes import WHOLE_KINDS, read_whole
 from honeybadger_host.journal.edits import (
     EditReader,
@@ -36,14 +37,12 @@ def read_events(reader: EditReader, file: str, since: int, last: int) -> list[Ro
         last: number of its newest change that counts.
     Raises JournalError.
     """
-    if any(at < since for (at,) in reader.rows("SELECT at FROM changes WHERE seq = ?", (last,))):
-        return []
-    low, high = 0, last + 1
-    while low < high:  # times never fall
-        middle = (low + high) // 2
-        query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
-        seq, at = next(iter(reader.rows(query, (middle,))), (high, since))
-        low, high = (max(seq, middle) + 1, high) if at < since else (low, middle)
+
+    def time_of(number: int) -> int:
+        query = "SELECT at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+        return next((at for (at,) in reader.rows(query, (number,))), since)
+
+    low = bisect_left(range(last + 1), since, key=time_of)  # times never fall
     events = [row for row in reader.changes(low, last, [file]) if row.at >= since]
     query = f"SELECT * FROM changes WHERE seq < ? AND file = ? AND NOT {IS_EDIT} ORDER BY seq DESC LIMIT 1"  # noqa: S608  a constant
     if events and (events[0].kind in WHOLE_KINDS or file.endswith(".json")):  # else it is followed back
@@ -62,7 +61,7 @@ class EarlierText(NamedTuple):
     """
 
     text: bytes
-    run: list[Row]
+    run: Sequence[Row]
     end: int
 
 
@@ -74,12 +73,10 @@ def versions_back(newest: bytes, events: Sequence[Row]) -> Iterator[EarlierText]
     """
     at, text = len(events), newest
     while True:
-        run: list[Row] = []
         count = at
-        while at > 0 and is_append(row := events[at - 1]):
+        while at > 0 and is_append(events[at - 1]):
             at -= 1
-            run.append(row)
-        run.reverse()
+        run = events[at:count]
         yield EarlierText(text, run, count)
         if at == 0 or not text.endswith(added := b"".join(row.data for row in run)):
             return
@@ -123,18 +120,18 @@ def taken_back(
             came = max([came, at, *(row.at for row in version.run if row.data.strip() in text)])
             break
         later.append((at, before_run))
-    notes, there = _notes_in(text), _notes_in(versions[0].text)
+    notes, there = _headings_in(text), _headings_in(versions[0].text)
     last = next(reversed(notes), b"")  # who lacks it has an older text open
     for at, one in sorted(later, reverse=True):
-        read = _notes_in(one)
+        read = _headings_in(one)
         if at > came and one != text and read <= notes & there and read[last] == notes[last]:
             return one
     return None
 
 
-def _notes_in(text: bytes) -> Counter[bytes]:
+def _headings_in(text: bytes) -> Counter[bytes]:
     """Return the headings of the notes of a text: a reworded note keeps its heading."""
-    return Counter(_heading(unit) for unit in units_of(text) if is_note(unit))
+    return Counter(map(_heading, notes_in(text)))
 
 
 class Saved:
@@ -361,10 +358,10 @@ def unread_notes(newest: bytes, merged: bytes, saved: bytes) -> list[bytes]:
         newest: version before the save.
         merged: version after it.
     """
-    notes, read, stays = ([*filter(is_note, units_of(text))] for text in (newest, saved, merged))
+    notes, read, stays = map(notes_in, (newest, saved, merged))
     has_read, has_stayed = ({note.strip() for note in some} for some in (read, stays))
-    headings = _notes_in(newest)
-    headings.subtract(_notes_in(saved))
+    headings = _headings_in(newest)
+    headings.subtract(_headings_in(saved))
     kept = set(lines_of(saved)) - {b"\n"}
     unread: list[bytes] = []
     for note in reversed(notes):
@@ -404,16 +401,13 @@ def removed_unread(home: Path, journal: Path, now: float) -> list[Row]:
     known: dict[str, set[bytes]] = {}  # file -> notes in it, and those that a newer edit took
     for row in EditReader(journal).unread(since):
         if row.file not in known:
-            known[row.file] = _notes(read_whole(home / row.file) or b"")
-        gone = _notes(b"".join(line for hunk in edit_of(row).hunks or () for line in hunk.removed))
+            known[row.file] = {*map(bytes.strip, notes_in(read_whole(home / row.file) or b""))}
+        removed = b"".join(line for hunk in edit_of(row).hunks or () for line in hunk.removed)
+        gone = {*map(bytes.strip, notes_in(removed))}
         if not gone <= known[row.file]:
             found.append(row)
         known[row.file] |= gone
     return found
-
-
-def _notes(text: bytes) -> set[bytes]:
-    return {unit.strip() for unit in units_of(text) if is_note(unit)}
 
 
 def _heading(unit: bytes) -> bytes:

@@ -44,6 +44,9 @@ class KeptFiles:
     Args:
         max_bytes: the values that were made first go first; a value counts as its file.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
+
+    Attributes:
+        size: bytes of the files whose values are kept.
     """
 
     def __init__(self, home: Path, max_bytes: int = MAX_KEPT_BYTES, wall_ns: Callable[[], int] = time.time_ns) -> None:
@@ -54,7 +57,7 @@ class KeptFiles:
         self._values: dict[str, tuple[Signature | None, Any]] = {}
         # File -> the newest read of it that is under way and was not overtaken by `drop`.
         self._reads: dict[str, object] = {}
-        self._bytes = 0
+        self.size = 0
 
     def value(self, file: str, make: Callable[[Value | None], Value]) -> Value:
         """Return the result of `make` for a file, called again only after it changed. Raises Changing, and as `make`.
@@ -93,11 +96,6 @@ class KeptFiles:
             else:
                 self._remove(file)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the files whose values are kept."""
-        return self._bytes
-
     def _keep(self, file: str, this_read: object, signature: Signature | None, value: object) -> None:
         with self._lock:
             if self._reads.get(file) is not this_read:
@@ -105,15 +103,14 @@ class KeptFiles:
             del self._reads[file]
             self._remove(file)
             self._values[file] = signature, value
-            self._bytes += self._weight(signature)
-            while self._bytes > self._max_bytes and len(self._values) > 1:
+            self.size += self._weight(signature)
+            while self.size > self._max_bytes and len(self._values) > 1:
                 self._remove(next(iter(self._values)))
 
     def _remove(self, file: str) -> None:
         held = self._values.pop(file, None)
         if held is not None:
-            self._bytes -= self._weight(held[0])
+            self.size -= self._weight(held[0])
 
     def _weight(self, signature: Signature | None) -> int:
-        size = 0 if signature is None else signature.size
-        return min(size, self._max_bytes // 2) + 500  # the value itself
+        return min(0 if signature is None else signature.size, self._max_bytes // 2) + 500  # the value itself

@@ -31,6 +31,13 @@ _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 # The temporary files of `replace`, which only the process that holds the home, or a command, writes.
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[1-9][0-9]{0,8}\.tmp")
 FILE_MODE = 0o600
+# Error of `open` -> the kind of thing it says is there.
+_NOT_REGULAR: dict[int | None, str] = {
+    errno.ELOOP: "a link",
+    errno.EMLINK: "a link",
+    errno.EISDIR: "a folder",
+    errno.ENXIO: "a socket or a device",
+}
 _KINDS = {"l": "a link", "d": "a folder", "p": "a FIFO", "s": "a socket", "b": "a device", "c": "a device"}
 
 
@@ -102,8 +109,9 @@ def needed(path: str | os.PathLike[str]) -> Iterator[None]:
     except NotRegular as error:
         raise WorldFailed(f"{path} is {error} where the host needs a file: put a plain file in its place") from None
     except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise WorldFailed(f"{path} cannot be opened ({why}): the host needs a plain file there") from None
+        raise WorldFailed(
+            f"{path} cannot be opened ({os.strerror(error.errno or 0)}): the host needs a plain file there"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -138,12 +146,8 @@ def open_plain(
             if error.errno == errno.EAGAIN and seconds is not None:  # see `alone_with`
                 time.sleep(seconds)
                 continue
-            if error.errno in (errno.ELOOP, errno.EMLINK):
-                raise NotRegular("a link") from None
-            if error.errno == errno.EISDIR:
-                raise NotRegular("a folder") from None
-            if error.errno == errno.ENXIO:
-                raise NotRegular("a socket or a device") from None
+            if error.errno in _NOT_REGULAR:
+                raise NotRegular(_NOT_REGULAR[error.errno]) from None
             raise
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
@@ -271,11 +275,10 @@ def alone_with(fd: int) -> Iterator[bool]:
     It cannot while another program has the file open, or where there are no leases.
     """
     is_held = False
-    if hasattr(fcntl, "F_SETLEASE"):
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # ignored, unlike SIGIO
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            is_held = True
+    with contextlib.suppress(OSError, AttributeError):  # other systems have no leases
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # ignored, unlike SIGIO
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        is_held = True
     try:
         yield is_held
     finally:

@@ -16,14 +16,13 @@ from honeybadger_agent.wording import listed
 from honeybadger_host.curation.proposal import Operation, parse_proposal
 from honeybadger_host.documents.history import (
     around,
-    notes_in,
     read_past,
     removal_of,
     revise,
     text_before,
 )
 from honeybadger_host.documents.in_use import is_json
-from honeybadger_host.documents.merge import Overlapping, merge_json, merge_lines, values_in
+from honeybadger_host.documents.merge import Overlapping, merge_json, merge_lines, notes_in, values_in
 from honeybadger_host.files.home import ARCHIVE, HISTORY, MEMORY
 from honeybadger_host.handler_kinds import Asked, Outcome
 from honeybadger_host.handlers.dependencies import Dependencies
@@ -227,7 +226,11 @@ def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetim
     """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
     held = deps.whole_files.view(row.file)
     if row.kind != NOTE_REMOVED:
-        notes = [row.data] if row.kind == NOTE else [note for hunk in hunks_of(row) for note in notes_in(hunk.added)]
+        notes = (
+            [row.data]
+            if row.kind == NOTE
+            else [note for hunk in hunks_of(row) for note in notes_in(b"".join(hunk.added))]
+        )
         changes = archive_standing(asked.group, held, notes, f"change {row.seq} was undone", asked.sender, now)
         if not changes:
             raise _conflict(

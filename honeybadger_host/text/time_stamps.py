@@ -39,8 +39,9 @@ def read_moment(text: str, now: datetime) -> int:
             at = parse_time(text)
         return round(at.timestamp() * 1000)
     except (ValueError, OverflowError):
-        why = f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
-        raise ValueError(why) from None
+        raise ValueError(
+            f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
+        ) from None
 
 
 def to_milliseconds(at: datetime) -> datetime:

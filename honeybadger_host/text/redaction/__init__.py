@@ -44,7 +44,9 @@ def find_secrets(text: str) -> list[Found]:
         found += private_keys(text)
         found += discord_tokens(text)
     found += card_numbers(text)
-    lowered = _lowered(text)
+    lowered = text.lower()
+    if len(lowered) != len(text):  # every character stays at its position
+        lowered = "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
     for anchor, rule in _WORDS:
         if anchor in lowered:
             found += rule.find(text, anchor, lowered)
@@ -75,12 +77,6 @@ def redact_below(heading: str, text: str) -> tuple[str, dict[str, int]]:
 def redact_line(text: str) -> str:
     """Return a message without credentials, for logs and replies."""
     return redact(neutralise(text).text)[0]
-
-
-def _lowered(text: str) -> str:
-    """Return the text in lower case, with every character at its old position."""
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
 
 def _apart(found: Iterable[Found], text: str) -> list[Found]:

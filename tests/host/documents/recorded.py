@@ -13,6 +13,13 @@ ENTRY = "groups/main/memory/drinks/tea.json"
 _FILES = (MEMORY, PERSONA, ENTRY)
 
 
+def write(world: World, data: bytes, file: str = ENTRY) -> None:
+    """Write as the host does, upon what a reader gets."""
+    held = world.projections.saves.current(file)
+    with world.decided(FileWritten("main", "entry", file, data, held)):
+        pass
+
+
 class Recorded:
     def __init__(self, world: World) -> None:
         self.world = world
@@ -45,7 +52,4 @@ class Recorded:
         self.world.save(data, file=file)
 
     def save(self, data: bytes, file: str = ENTRY) -> None:
-        """Save as the host does, upon what a reader gets."""
-        held = self.world.projections.saves.current(file)
-        with self.world.decided(FileWritten("main", "entry", file, data, held)):
-            pass
+        write(self.world, data, file)

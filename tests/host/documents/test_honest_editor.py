@@ -17,8 +17,7 @@ from tests.host.documents.world import LAYOUTS, MEMORY, World, note
 
 @pytest.mark.parametrize("laid_out", LAYOUTS.values(), ids=LAYOUTS)
 def test_an_editor_that_lays_out_changes_no_note(world: World, laid_out: Callable[[bytes], bytes]) -> None:
-    world.add("a")
-    world.add("b")
+    world.add("a", "b")
     read = world.text
     world.look()
     world.add("c")
@@ -146,8 +145,7 @@ def test_who_takes_back_what_they_typed_takes_no_note(world: World) -> None:
 
 @pytest.mark.parametrize("deleted", [b"Mine.\nIt has two lines.\n", note("a")])
 def test_what_a_person_deletes_and_brings_back_stays(world: World, deleted: bytes) -> None:
-    world.add("a")
-    world.add("b")
+    world.add("a", "b")
     world.look(seconds=60)
     whole = b"Mine.\nIt has two lines.\n" + world.text
     world.save(whole)
@@ -243,8 +241,7 @@ def test_a_note_deleted_without_a_host_stays_gone(tmp_path: Path) -> None:
 
 
 def test_a_save_continued_after_a_pause_is_one(world: World) -> None:
-    for text in "abcd":
-        world.add(text)
+    world.add(*"abcd")
     world.look(seconds=60)
     whole = b"Mine.\n" + world.text
     world.save(whole[:60], in_place=True)
@@ -328,14 +325,12 @@ def test_a_save_into_the_replaced_file_is_merged(world: World) -> None:
 def test_notes_taken_unread_are_an_edit_of_their_own(world: World) -> None:
     world.add("a")
     older = world.text
-    world.add("b")
-    world.add("c")
+    world.add("b", "c")
     world.look(seconds=5)
     world.save(older)  # as it was read before both came
     (edit,) = world.look()
     assert (edit.unread, edit.removed, world.text) == (2, 6, older)
-    world.add("d")
-    world.add("e")
+    world.add("d", "e")
     world.look(seconds=7200)
     world.save(older.replace(b"- a", b"- apple"))  # other words, and a text from before all of them
     typed, edit = world.look()
@@ -360,8 +355,7 @@ def test_notes_taken_again_are_told_of_the_newest_save(world: World) -> None:
 
 
 def test_deleting_older_notes_means_they_were_read(world: World) -> None:
-    for text in "abcd":
-        world.add(text)
+    world.add(*"abcd")
     world.look(seconds=5)
     world.save(note("a") + note("d"))
     (edit,) = world.look()
@@ -390,8 +384,7 @@ def test_typing_is_taken_back_in_several_steps(world: World) -> None:
 
 
 def test_a_deletion_is_taken_back_beside_new_notes(world: World) -> None:
-    for text in ("n1", "n2", "n3"):
-        world.add(text)
+    world.add("n1", "n2", "n3")
     opened = world.text
     world.look(seconds=60)
     world.save(opened.replace(note("n2"), b""))

@@ -4,23 +4,16 @@ import orjson
 import pytest
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.documents.history import blame_members
+from honeybadger_host.documents.history import blame_of
 from honeybadger_host.documents.merge import Overlapping, merge_json, merge_lines
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.journal.schema import Row
-from tests.host.documents.recorded import ENTRY
+from tests.host.documents.recorded import ENTRY, write
 from tests.host.documents.world import World
 
 
 def dumped(**members: object) -> bytes:
     return orjson.dumps(members, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def write(world: World, data: bytes) -> None:
-    """Write as the host does, upon what a reader gets."""
-    held = world.projections.saves.current(ENTRY)
-    with world.decided(FileWritten("main", "entry", ENTRY, data, held)):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -54,8 +47,8 @@ def test_a_change_decided_upon_a_save_keeps_the_save(world: World) -> None:
     (edit,) = world.look(ENTRY)
     assert edit.hunks == [(1, [b'  "content": "tea",\n'], [b'  "content": "green tea",\n'])]
     assert orjson.loads(world.read(ENTRY)) == {"content": "green tea", "n": 2}
-    origins = {name: one.origin for name, one in blame_members(world.journal.path, ENTRY, world.read(ENTRY)).items()}
-    persons = [name for name, origin in origins.items() if isinstance(origin, Row) and origin.sender == HUMAN]
+    members = blame_of(world.journal.path, ENTRY, world.read(ENTRY))
+    persons = [name for name, one in members if isinstance(one.origin, Row) and one.origin.sender == HUMAN]
     assert persons == ["content"]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_host.documents.history import notes_in, read_past, version_at
+from honeybadger_host.documents.history import read_past, version_at
+from honeybadger_host.documents.merge import notes_in
 from honeybadger_host.journal.changes import fingerprint
 from honeybadger_host.journal.edits import digest_of, edit_of, hunks_of
 from honeybadger_host.journal.journal import Journal
@@ -120,7 +121,7 @@ def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
     folded(old, path)
     assert texts(path, MEMORY, 4) == [b"Before", b"Before" + TEA, held, b"Before" + CAKE, held]
     rows = read_log(path, LogFilter(kind="note_removed"), 9)
-    assert notes_in(hunks_of(rows[0])[0].removed) == [TEA.lstrip()]
+    assert notes_in(b"".join(hunks_of(rows[0])[0].removed)) == [TEA.lstrip()]
     assert damaged_rows(path, range(10)) == []
 
 
