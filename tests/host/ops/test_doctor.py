@@ -103,9 +103,9 @@ def test_an_agent_with_nobody_to_delegate_to_is_named(home: Path) -> None:
         ('[dream]\nschedule = "daily"', "settings", "setting dream.schedule: cron line 'daily' cannot be read"),
         ('[metrics]\ntextfile = "/gone/x.prom"', "settings", "metrics.textfile /gone/x.prom: /gone is not a folder"),
         (
-            '[model]\nname = "ollama:llama3.2"\nbase_url = "localhost:11434"',
+            '[model]\nname = "ollama:x"\nbase_url = "home:1"',
             "model",
-            "model.name: ollama:llama3.2: base_url must be http(s)://host[:port][/path]",
+            "model.name: ollama:x: base_url must be http(s)://",
         ),
     ],
 )
