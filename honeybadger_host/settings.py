@@ -29,7 +29,6 @@ def _table(value: object) -> object:
     return dict(part.split("=", 1) for part in str(value).split(",")) if is_text else value
 
 
-_Table = BeforeValidator(_table)
 _AtLeastOne: TypeAlias = Annotated[int, Field(ge=1)]
 
 
@@ -61,7 +60,7 @@ class Limits(Section):
 class Memory(Section):
     """Notes and the files of a group."""
 
-    writes: Annotated[dict[str, Literal["direct", "review"]], _Table] = Field(
+    writes: Annotated[dict[str, Literal["direct", "review"]], BeforeValidator(_table)] = Field(
         {},
         description="Groups whose notes and entries wait for `honeybadger-host review` before they are written: "
         'writes = { main = "review" }.',
@@ -124,10 +123,10 @@ class Curation(Section):
         ge=0,
         description="Input and output tokens that curation may use in a day (UTC), over all groups; 0: no limit.",
     )
-    groups: Annotated[dict[str, _AtLeastOne], _Table] = Field(
+    groups: Annotated[dict[str, _AtLeastOne], BeforeValidator(_table)] = Field(
         {}, description="Tokens per day of single groups, within tokens_per_day: groups = { main = 100000 }."
     )
-    kinds: Annotated[dict[CuratedKind, _AtLeastOne], _Table] = Field(
+    kinds: Annotated[dict[CuratedKind, _AtLeastOne], BeforeValidator(_table)] = Field(
         {}, description="Tokens per day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
     )
 

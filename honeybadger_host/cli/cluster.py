@@ -148,8 +148,8 @@ def _line_of(machine: Mapping[str, Any]) -> str:
     does = "begins to own the home" if machine["epoch"] else "follows"
     if machine["serves"]:
         does = "serves"
-    line = f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}"
-    return line + "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
+    left = "".join(f"; of what was forgotten is left: {file} ({form})" for file, form in machine["left"])
+    return f"machine  {machine['node']} {does}, has {machine['seq']}, version {machine['version']}{left}"
 
 
 @cluster_app.command("move")

@@ -189,17 +189,16 @@ def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
 def _told(row: Row, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON; the text of a person's edit is its lines with their signs."""
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group, "sender": row.sender}
+    what = {"kind": row.kind, "file": row.file}
     if not is_edit(row):
-        told |= {"request": row.request, "kind": row.kind, "file": row.file}
-        told |= {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
-        return told | {"text": row.data.decode("utf-8", "replace")}
+        by = {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
+        return {**told, "request": row.request, **what, **by, "text": row.data.decode("utf-8", "replace")}
     edit = edit_of(row)
-    told |= {"event": edit.event, "kind": row.kind, "file": row.file}
     lines = (
         f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed_lines(edit.hunks or ())
     )
     text = None if edit.hunks is None else "".join(lines)
-    return told | {"added": edit.added, "removed": edit.removed, "text": text}
+    return {**told, "event": edit.event, **what, "added": edit.added, "removed": edit.removed, "text": text}
 
 
 def _change(text: str) -> int:

@@ -105,8 +105,11 @@ def _list(folder: Path, group: str | None, every: bool, as_json: bool) -> None:
     for one, rows in found.items():
         if listed := _listed(rows):
             lines += listed if group else [f"{one}:", *listed]
-    nothing = "there are no proposals yet" if every else "nothing waits for a decision"
-    tell(found[group] if group else found, lines or [nothing], as_json=as_json)
+    tell(
+        found[group] if group else found,
+        lines or ["there are no proposals yet" if every else "nothing waits for a decision"],
+        as_json=as_json,
+    )
 
 
 def _listed(found: Mapping[str, Any]) -> list[str]:

@@ -65,8 +65,8 @@ def _owner(status_: dict[str, Any]) -> Iterator[str]:
     if status_["resident_bytes"]:
         yield f"memory    {status_['resident_bytes'] >> 20} MiB"
     if status_["last_error"]:
-        error = f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}"
-        yield painted(error, "warning", sys.stdout)
+        at = moment(int(status_["last_error_at"] * 1000))
+        yield painted(f"error     {at}  {status_['last_error']}", "warning", sys.stdout)
 
 
 def _curation(curation: dict[str, Any]) -> Iterator[str]:
@@ -90,9 +90,12 @@ def _memory(status_: dict[str, Any]) -> Iterator[str]:
         named = listed([f"{group} {count}" for group, count in groups])
         yield f"review    {wait} for you: {named}; see honeybadger-host review <group>"
     for removed in status_.get("removed_unread", ()):
-        went = f"removed   {removed['what']} went from {removed['file']} in a save of {moment(removed['at'])}"
-        undo = f"honeybadger-host undo {removed['seq']} brings them back"
-        yield painted(f"{went}\n{'':10}{undo}", "warning", sys.stdout)
+        yield painted(
+            f"removed   {removed['what']} went from {removed['file']} in a save of {moment(removed['at'])}\n{'':10}"
+            f"honeybadger-host undo {removed['seq']} brings them back",
+            "warning",
+            sys.stdout,
+        )
     if (tasks := status_.get("tasks")) and tasks["known"]:
         paused = f", {tasks['paused']} paused" if tasks["paused"] else ""
         coming = f", next {moment(int(tasks['next_at'] * 1000))}" if tasks["next_at"] else ""

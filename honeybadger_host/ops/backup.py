@@ -90,8 +90,12 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
             with open(copy, "rb") as file:
                 packer.add_file(file, JOURNAL_FILE, (home / JOURNAL_FILE).stat())
         status = home.stat()
-        place = Place(mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid)
-        manifest = Manifest(format=FORMAT, version=__version__, made_at=time_stamp(now), home=place)
+        manifest = Manifest(
+            format=FORMAT,
+            version=__version__,
+            made_at=time_stamp(now),
+            home=Place(mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid),
+        )
         info = tarfile.TarInfo(MANIFEST)
         data = manifest.model_dump_json(indent=2).encode()
         info.size = len(data)

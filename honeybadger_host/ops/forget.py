@@ -272,10 +272,9 @@ class Forgetter:
         until = time.monotonic() + _MAX_ERASING_SECONDS
         while files and time.monotonic() < until:
             request = new_id()
-            digest = hashlib.sha256(request.encode()).digest()
-            asked = Asked(group, OPERATOR, request, "main", Wire(), digest)
-            change = ChangeHandler(partial(self._tidied, files=files[:BATCH_REQUESTS]))
-            reply = orjson.loads(await self._pipeline.change(asked, "forget", change))
+            asked = Asked(group, OPERATOR, request, "main", Wire(), hashlib.sha256(request.encode()).digest())
+            tidied_now = partial(self._tidied, files=files[:BATCH_REQUESTS])
+            reply = orjson.loads(await self._pipeline.change(asked, "forget", ChangeHandler(tidied_now)))
             if reply["ok"]:
                 files = files[BATCH_REQUESTS:]
                 continue

@@ -173,17 +173,13 @@ class Conversations:
 
     def add(self, row: Row, sender: str) -> None:
         """Add a change if it is a turn."""
-        if row.kind != "turn":
-            return
-        try:
-            turn = parse_turn(row.data)
-        except ValueError:
-            return
-        session = session_of(row.file)
-        if turn.by == sender:
-            self.said.setdefault(session, {})[turn.number] = turn
-        else:
-            self.others.setdefault(session, {})[turn.number] = turn.content
+        if row.kind == "turn":
+            with suppress(ValueError):  # it is damaged
+                turn, session = parse_turn(row.data), session_of(row.file)
+                if turn.by == sender:
+                    self.said.setdefault(session, {})[turn.number] = turn
+                else:
+                    self.others.setdefault(session, {})[turn.number] = turn.content
 
     def without_others(self, session: str, text: str) -> Iterator[str]:
         """Yield the lines of a text that repeat no turn of another sender in the session, with or without its name."""

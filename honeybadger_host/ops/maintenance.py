@@ -163,8 +163,8 @@ async def _check_rows(host: Host) -> None:
         with logged(host, "journal.unreadable"):
             damaged = list[str]()
             for numbers in await anyio.to_thread.run_sync(stretches, journal.path):
-                check = partial(measured, partial(damaged_rows, journal.path, numbers))
-                rows, cost = await anyio.to_thread.run_sync(check)
+                check = partial(damaged_rows, journal.path, numbers)
+                rows, cost = await anyio.to_thread.run_sync(measured, check)
                 damaged += rows
                 await anyio.sleep(rest_after(cost, has_events=False))
             if damaged != journal.damaged:
@@ -205,8 +205,9 @@ async def _remove_expired(host: Host) -> None:
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
         await anyio.to_thread.run_sync(host.memory.index.trim)  # 11 ms with 100 MiB
-        expire = partial(host.replies.expire, wall.was_watched_for, wall.seen)
-        expired, cost = await anyio.to_thread.run_sync(measured, expire)
+        expired, cost = await anyio.to_thread.run_sync(
+            measured, partial(host.replies.expire, wall.was_watched_for, wall.seen)
+        )
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now

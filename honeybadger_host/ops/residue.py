@@ -51,8 +51,8 @@ async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str])
 def main() -> None:
     """Run the scan that is described on the standard input; write its findings to the standard output."""
     asked = orjson.loads(sys.stdin.buffer.read())
-    found = scan(Path(asked["home"]), Phrases(asked["texts"]), asked["without"])
-    sys.stdout.buffer.write(orjson.dumps([one._asdict() for one in found]))
+    left = scan(Path(asked["home"]), Phrases(asked["texts"]), asked["without"])
+    sys.stdout.buffer.write(orjson.dumps([one._asdict() for one in left]))
 
 
 def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue]:
@@ -133,8 +133,7 @@ def _in_tables(path: Path, phrases: Phrases) -> str | None:
     """Return the table of a database that has a text, or None if none has. Pages may split or compress a text."""
     try:
         with closing(connect_to_read(path)) as connection:
-            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            for table in tables:
+            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608  the database's own names
                     if any(phrases.finds(_text_of(value)) for value in row if isinstance(value, str | bytes)):
                         return f"in its table {table}"

@@ -47,11 +47,10 @@ def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
         _check_plain(path)
         check_visible(path)
     is_state = home == SYSTEM_HOME
-    mode = "0711" if is_closed else "0700"
     values = {
         "HOME": str(home),
         "COMMAND": str(command),
-        "MODE": mode,
+        "MODE": "0711" if is_closed else "0700",
         "WRITABLE": "StateDirectory=honeybadger\nStateDirectoryMode=0700" if is_state else f"ReadWritePaths={home}",
         "PASSABLE": "StateDirectoryMode=0711" if is_state else f"# {home} is 0711, see tmpfiles.d",
     }

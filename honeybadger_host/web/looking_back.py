@@ -45,8 +45,7 @@ def look_back(journal: Path, wanted: LogFilter) -> Looked:
         return Looked((), 0)
     top = newest_seq(journal) + 1 if wanted.before is None else wanted.before
     after = max(0, top - 1 - _MAX_LOOKED_AT)
-    wanted = replace(wanted, after=after, before=top)
-    rows = read_log(journal, wanted, PER_PAGE + 1)
+    rows = read_log(journal, replace(wanted, after=after, before=top), PER_PAGE + 1)
     if len(rows) > PER_PAGE:
         return Looked(rows[:PER_PAGE], rows[PER_PAGE - 1].seq)
     return Looked(rows, after and after + 1)

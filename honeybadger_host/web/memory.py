@@ -184,8 +184,14 @@ def _note(group: str, book: NoteBook, place: int) -> Remembered:
         return row.model_copy(
             update={"text": rest.strip("\n"), "category": heading.removeprefix("## "), "may_change": False}
         )
-    at = f"{note.at.replace(' ', 'T')}:00Z"
-    return row.model_copy(update={"text": note.content, "author": note.author, "category": note.section, "time": at})
+    return row.model_copy(
+        update={
+            "text": note.content,
+            "author": note.author,
+            "category": note.section,
+            "time": f"{note.at.replace(' ', 'T')}:00Z",
+        }
+    )
 
 
 def _entry(row: EntryRow) -> Remembered:

@@ -51,19 +51,20 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
         app = build(Home(home, may_write), port, renewed)
         told(orjson.loads((home / LINK_FILE).read_bytes())["link"])
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
-        config = uvicorn.Config(
-            app,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=2,  # seconds: a stream of changes never ends by itself
-        )
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after it has stopped
             signal.signal(number, lambda number, frame: sys.exit(0))
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,  # seconds: a stream of changes never ends by itself
+            )
+        ).run(sockets=[listening])
 
 
 @contextlib.contextmanager
