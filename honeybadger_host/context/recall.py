@@ -173,11 +173,10 @@ class ContextRecall:
             is_first=not any(turn.role == "assistant" for turn in turns),
         )
         try:
-            recalled = self._choose(asked)
+            return replace(self._choose(asked), turn=current)
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        return replace(recalled, turn=current)
 
     def _choose(self, asked: _Asked) -> Recalled:
         entries, talk, newest = self._search(asked)
@@ -185,8 +184,7 @@ class ContextRecall:
         recollections += self._said(asked, talk)
         if not recollections:
             found = self.index.lookups.show(newest)
-            shown = [found[number] for number in newest if number in found]
-            recollections = [Recollection(one, "newest", asked.current) for one in shown]
+            recollections = [Recollection(found[n], "newest", asked.current) for n in newest if n in found]
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, near_misses=near_misses)
 

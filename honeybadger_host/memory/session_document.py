@@ -159,8 +159,7 @@ def newest_known(document: SessionDocument, turns: Sequence[Turn]) -> int:
 def without_turns(document: SessionDocument, turns: Sequence[Turn]) -> SessionDocument:
     """Return the document without the messages of turns that are withdrawn; statistics and summary stay."""
     entries = list(document.recent_history)
-    for turn in turns:
-        entry = _entry_of(turn)
+    for entry in map(_entry_of, turns):
         if entry in entries:
             entries.remove(entry)
     return document.model_copy(update={"recent_history": tuple(entries)})

@@ -95,11 +95,9 @@ class Sessions:
         render: Callable[[str], None],
     ) -> None:
         self.limits = limits
-        self._home = turn_logs.home
         self._turn_logs = turn_logs
         self._files = files
         self._render = render
-        self._clock = turn_logs.clock
         self.rules = Rules(is_document, with_derived_of, self.as_file)
         self.compactions = 0  # number of compactions since the start
         # Sessions whose file lacks turns -> when the newest turn came; the oldest first.
@@ -150,7 +148,7 @@ class Sessions:
         """
         found: dict[str, float] = {}
         for folder, end in ((f"data/context/{group}", ".json"), (f"data/sessions/{group}", ".jsonl")):
-            for name, changed in _files_in(self._home / folder, end):
+            for name, changed in _files_in(self._turn_logs.home / folder, end):
                 found[name] = max(changed, found.get(name, 0.0))
         return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
@@ -218,7 +216,7 @@ class Sessions:
             begins_again: contexts leave out the turns so far, too.
         """
         file, tombstone_file = session_file(group, session), deleted_file(group, session)
-        _parsed(read_whole(self._home / file), group, session)
+        _parsed(read_whole(self._turn_logs.home / file), group, session)
         view, held = self.view(group, session), self._files.view(tombstone_file)
         turns = view.document.turns or 0
         deletion = parse_deletion(held, tombstone_file)
@@ -244,7 +242,7 @@ class Sessions:
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Note which files lack turns: they are written later."""
-        now = self._clock()
+        now = self._turn_logs.clock()
         for change in written:
             key = _session_of(change.file)
             self._lagging.pop(key, None)
@@ -257,7 +255,7 @@ class Sessions:
         Called in the writer's place. It is no change: the journal has the turns already.
         """
         key = next(iter(self._lagging), None)
-        if key is None or self._clock() - self._lagging[key] < quiet_seconds:
+        if key is None or self._turn_logs.clock() - self._lagging[key] < quiet_seconds:
             return False
         del self._lagging[key]
         with contextlib.suppress(WorldFailed):  # the file cannot be written; the log has every turn

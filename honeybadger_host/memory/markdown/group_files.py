@@ -139,7 +139,6 @@ class GroupFiles:
         view: Callable[[str, bytes | None, Signature | None], bytes | None] = lambda file, data, signature: data,
         extent_of: Callable[[str, Signature], Extent | None] = lambda file, signature: None,
     ) -> None:
-        self._home = home
         self._edited_notes = edited_notes
         self._view = view
         self._extent_of = extent_of
@@ -155,7 +154,7 @@ class GroupFiles:
 
     def _load(self, file: str, before: GroupText | None) -> GroupText | None:
         """Return a file's text. Raises FileProblem; Changing: it was written meanwhile."""
-        path = os.path.join(self._home, file)  # a profile outside the home is named by its whole path
+        path = os.path.join(self.kept.home, file)  # a profile outside the home is named by its whole path
         try:
             fd, status = open_plain(path)
         except (FileNotFoundError, NotADirectoryError):
