@@ -95,18 +95,11 @@ def _marked(files: WholeFiles, asked: Asked, added: Sequence[TurnAdded], now: da
     return [FileWritten(asked.group, "watermark", file, made, held)]
 
 
-def _is_there(deps: Dependencies, group: str, entry: Entry) -> bool:
-    """Return whether an entry exists already. Raises Refusal if it exists with different content."""
-    for file in deps.entry_files.standing(deps.whole_files, group, entry.id):
-        with suppress(ValueError):  # it is not an entry, and keeps its place
-            if deps.entry_files.parse(file, deps.whole_files.view(file) or b"").content == entry.content:
-                return True
-        raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
-    return False
-
-
 def _entry(deps: Dependencies, texts: Texts, said: ImportedEntry, now: datetime) -> FileWritten | None:
-    """Return an entry's file, with its texts cleaned as by `save_memory`; None if it is there. Raises Refusal."""
+    """Return an entry's file, with its texts cleaned as by `save_memory`; None if it is there.
+
+    Raises Refusal, also if it is there with another text.
+    """
     group = texts.asked.group
     target = entry_file(group, deps.entry_files.place(group, said.category), said.id)
     members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
@@ -125,4 +118,9 @@ def _entry(deps: Dependencies, texts: Texts, said: ImportedEntry, now: datetime)
         aliases=tuple(clean.aliases or ()),
         origin=Origin("imported", where=clean.origin_from),
     )
-    return None if _is_there(deps, group, entry) else FileWritten(group, "entry", target, dump_entry(entry), None)
+    for file in deps.entry_files.standing(deps.whole_files, group, entry.id):
+        with suppress(ValueError):  # it is not an entry, and keeps its place
+            if deps.entry_files.parse(file, deps.whole_files.view(file) or b"").content == entry.content:
+                return None
+        raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
+    return FileWritten(group, "entry", target, dump_entry(entry), None)

@@ -50,7 +50,21 @@ class Texts:
         clean, kinds = redact_below(heading, neutral.text) if heading else redact(neutral.text)
         if not kinds:
             return text
-        self._report(member, kinds)
+        if self.mode == "refuse":
+            raise Refusal(
+                "invalid",
+                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
+                "kept, and send it again; nothing was saved",
+                field=member,
+            )
+        log.warning(
+            "secret.redacted",
+            group=self.asked.group,
+            sender=self.asked.sender,
+            id=self.asked.request_id,
+            member=member,
+            kinds=dict(kinds),
+        )
         by_kind = {f"secrets/{kind}": count for kind, count in kinds.items()}
         self.changed.update({**neutral.changed, "secrets": sum(kinds.values()), **by_kind})
         return clean
@@ -132,18 +146,6 @@ class Texts:
         """Return a name that is shown between brackets, without credentials."""
         clean = self.text(member, name)
         return name if clean == name else clean.translate({ord("["): "(", ord("]"): ")"})
-
-    def _report(self, member: str, kinds: Mapping[str, int]) -> None:
-        asked = self.asked
-        if self.mode == "refuse":
-            raise Refusal(
-                "invalid",
-                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
-                "kept, and send it again; nothing was saved",
-                field=member,
-            )
-        who = {"group": asked.group, "sender": asked.sender, "id": asked.request_id}
-        log.warning("secret.redacted", **who, member=member, kinds=dict(kinds))
 
 
 def with_neutralised(result: dict[str, Any], changed: Mapping[str, int]) -> dict[str, Any]:

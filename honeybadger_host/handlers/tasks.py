@@ -165,7 +165,9 @@ def change_task(
         if before.asked is None:
             state = before.after("asked", now, asked=now, why=f"asked for by {by}")
     elif isinstance(payload, PauseTask) != bool(task.paused):
-        paused = _why_paused(payload, by)
+        paused: str | Literal[False] = False
+        if isinstance(payload, PauseTask):
+            paused = f"by {by}" + (f": {payload.why}" if payload.why is not None else "")
         state = before.after("paused", now, why=paused) if paused else before.after("resumed", now, until=now)
         changes.append(FileWritten(asked.group, "task", file, _rewritten(data, paused), data))
         task = task.model_copy(update={"paused": paused})
@@ -182,13 +184,6 @@ def _task_in(deps: TaskDependencies, data: bytes, now: datetime) -> TaskFile | s
     except ValueError as error:
         return str(error)
     return task
-
-
-def _why_paused(payload: PauseTask | ResumeTask, by: str) -> str | Literal[False]:
-    """Return why a task is paused after a request, or False if it is not."""
-    if isinstance(payload, ResumeTask):
-        return False
-    return f"by {by}" + (f": {payload.why}" if payload.why is not None else "")
 
 
 def _rewritten(data: bytes, paused: str | Literal[False]) -> bytes:

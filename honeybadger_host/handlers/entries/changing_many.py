@@ -1,12 +1,11 @@
 """`change_many`: several changes of entries in one commit, all of them or none."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Operation, Refusal, parse_members
+from honeybadger_agent.wire import REQUEST_TYPES, ChangeMany, Refusal, parse_members
 from honeybadger_host.handler_kinds import Asked, ChangeHandler, Outcome
 from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, WholeFiles
 
@@ -19,26 +18,21 @@ def change_many(handlers: _Handlers, files: WholeFiles, asked: Asked[ChangeMany]
     changes: list[Change] = []
     with files.trial():
         for place, operation in enumerate(asked.payload.operations):
-            with _named(place, operation):
+            try:
                 payload: Any = parse_members(REQUEST_TYPES[operation.type], operation.payload)
                 outcome = handlers[operation.type].decide(replace(asked, payload=payload), now)
+            except Refusal as refusal:
+                where = f"payload.operations.{place}"
+                raise Refusal(
+                    refusal.code,
+                    f"{where} ({operation.type}): {refusal.message}; none of the operations was done",
+                    field=f"{where}.{refusal.field}" if refusal.field else where,
+                ) from None
             for change in outcome.changes:
                 files.apply(change)
             results.append(outcome.result)
             changes += outcome.changes
     return Outcome({"results": results}, tuple(_net(changes)))
-
-
-@contextmanager
-def _named(place: int, operation: Operation) -> Iterator[None]:
-    """Let a refusal say which operation it is about."""
-    try:
-        yield
-    except Refusal as refusal:
-        where = f"payload.operations.{place}"
-        message = f"{where} ({operation.type}): {refusal.message}; none of the operations was done"
-        field = f"{where}.{refusal.field}" if refusal.field else where
-        raise Refusal(refusal.code, message, field=field) from None
 
 
 def _net(changes: Sequence[Change]) -> list[Change]:
