@@ -72,7 +72,8 @@ def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, st
     context = {**first.get("ctx", {}), "msg": first["msg"], "length": len(first["input"]) if kind in _TOO_LARGE else 0}
     if kind == "string_pattern_mismatch":
         return code, where, f"must be {_MEANT.get(context['pattern'], 'text that matches ' + context['pattern'])}"
-    return code, where, _SAID.get(kind, "is wrong: {msg}").format(**context)
+    said = _SAID.get(kind, "is wrong: {msg}").format(**context)
+    return code, where, said.removesuffix(".0")  # of a limit; it may also be a time
 
 
 _TOO_LARGE = ("string_too_long", "too_long", "too_many_bytes")
@@ -85,9 +86,9 @@ _SAID = {
     "string_too_short": "is empty",
     "too_short": "is empty",
     "literal_error": "must be {expected}",
-    "greater_than": "must be more than {gt:g}",
-    "greater_than_equal": "must be at least {ge:.16g}",
-    "less_than_equal": "must be at most {le:.16g}",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
     "extra_forbidden": "is unknown",
     "must_be": "must be {msg}",
     "string_type": "must be a string",
