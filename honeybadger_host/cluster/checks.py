@@ -105,8 +105,11 @@ def _snapshots(servers: Servers, names: Names) -> Iterator[Finding]:
             "the owner publishes another when it begins: `cluster drain`",
         )
     else:
-        behind = count_of(last - newest, "message")
-        yield Finding("snapshots", "ok", f"the newest is at {newest}, {behind} before the log's end")
+        yield Finding(
+            "snapshots",
+            "ok",
+            f"the newest is at {newest}, {count_of(last - newest, 'message')} before the log's end",
+        )
 
 
 def compared(machines: Sequence[State], owner: str | None, here: int) -> Iterator[Finding]:

@@ -156,8 +156,7 @@ def remove_derived(home: Path) -> None:
 def look_for(home: Path, plans: Sequence[Forgetting]) -> list[Residue]:
     """Return where texts are left below a home. Takes as long as every byte of it. Raises WorldFailed."""
     texts = [text for plan in plans for text in (*plan.asked, *plan.parts)]
-    own = [request_file(plan) for plan in plans]
-    return anyio.run(scan_apart, home, texts, own) if texts else []
+    return anyio.run(scan_apart, home, texts, [*map(request_file, plans)]) if texts else []
 
 
 # ------------------------------------------------------------------------------------------- from another's snapshot

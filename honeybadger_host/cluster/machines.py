@@ -93,10 +93,10 @@ async def answer_for(
     await servers.client.subscribe(names.subject("move"), cb=move)
     while True:
         node = state().node
-        place = ":".join(place_of(node))  # a machine that joins again in this folder replaces its old name
-        subject = f"{names.subject('machine')}.{hashlib.sha256(place.encode()).hexdigest()[:16]}"
+        # a machine that joins again in this folder replaces its old name
+        place = hashlib.sha256(":".join(place_of(node)).encode()).hexdigest()[:16]
         try:
-            await servers.client.jetstream().publish(subject, node.encode())
+            await servers.client.jetstream().publish(f"{names.subject('machine')}.{place}", node.encode())
         except (nats.errors.Error, OSError) as error:
             log.debug("cluster.name_not_kept", error=str(error))
         await asyncio.sleep(HOUSEKEEPING_SECONDS)

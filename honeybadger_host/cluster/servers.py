@@ -12,7 +12,7 @@ import nats.errors
 import orjson
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
-from nats.js import JetStreamContext, api
+from nats.js import api
 from nats.js.errors import APIError, NotFoundError
 
 from honeybadger_agent.relay import ANSWER_SECONDS, connect, credentials_of
@@ -58,7 +58,7 @@ class Servers:
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
         self.client = Client()
-        self._js: JetStreamContext
+        self._js = self.client.jetstream(timeout=ANSWER_SECONDS)
         self._said = ""  # the last error of the connection
         self._work: list[Future[None]] = []
         try:
@@ -87,7 +87,6 @@ class Servers:
                 f"nats-server {self.version} is too old: {MIN_VERSION[0]}.{MIN_VERSION[1]} or later takes one message "
                 "for each place"
             )
-        self._js = self.client.jetstream(timeout=ANSWER_SECONDS)
 
     def _wrong(self, why: str) -> SettingsError:
         return SettingsError(

@@ -60,9 +60,9 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
 
 def _is_typed(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
     """Return whether a person typed a message with the role `user`, which instructions of an account have, too."""
-    kind = (message.get("content") or {}).get("content_type")
-    of_program = metadata.get("is_user_system_message") or (message["author"].get("metadata") or {}).get("real_author")
-    return kind in ("text", "multimodal_text") and not of_program
+    if metadata.get("is_user_system_message") or (message["author"].get("metadata") or {}).get("real_author"):
+        return False
+    return (message.get("content") or {}).get("content_type") in ("text", "multimodal_text")
 
 
 def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -83,8 +83,7 @@ def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
 
 def _text(content: Mapping[str, Any]) -> str:
     """Return the text of a message; other content is named in brackets."""
-    kind = content.get("content_type")
-    if kind in _NOT_SAID:
+    if content.get("content_type") in _NOT_SAID:
         return ""
     if isinstance(content.get("text"), str):
         return str(content["text"]).strip()
@@ -130,8 +129,8 @@ def _said(message: Mapping[str, Any]) -> str:
     Where a message has blocks, its own text has notices in place of those that a device does not show.
     """
     blocks = message.get("content") or [{"text": message.get("text")}]
-    parts = [block["text"] for block in blocks if block.get("text")]
-    return "\n\n".join(part.strip() for part in parts if part.strip())
+    parts = [(block.get("text") or "").strip() for block in blocks]
+    return "\n\n".join(filter(None, parts))
 
 
 def _attached(message: Mapping[str, Any]) -> Iterator[str]:
@@ -149,9 +148,14 @@ def _documents(project: Mapping[str, Any], where: str, file: SourceFile) -> Iter
         texts.append((str(document.get("uuid")), str(title), document.get("content"), document.get("created_at")))
     for place, title, text, at in texts:
         if isinstance(text, str) and text.strip():
-            said = time_of(at) or file.modified
-            category = f"projects/{name.replace('/', '-')}"
-            yield Fact(f"{project['uuid']}/{place}", where, text, category, f"{name}: {title}", created=said)
+            yield Fact(
+                place=f"{project['uuid']}/{place}",
+                where=where,
+                content=text,
+                category=f"projects/{name.replace('/', '-')}",
+                title=f"{name}: {title}",
+                created=time_of(at) or file.modified,
+            )
 
 
 def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

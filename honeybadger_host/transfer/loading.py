@@ -177,8 +177,13 @@ class _Loader:
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
         }
-        arriving = Arriving(self._receipts(), self._seen(), unsettled, found.forgetting)
-        write_events(self._journal, self._group, self._events(self._shift), arriving, self._shared)
+        write_events(
+            self._journal,
+            self._group,
+            self._events(self._shift),
+            Arriving(self._receipts(), self._seen(), unsettled, found.forgetting),
+            self._shared,
+        )
         return found
 
     # -------------------------------------------------------------------------------------------------------- reading

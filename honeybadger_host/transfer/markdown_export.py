@@ -82,8 +82,7 @@ def _conversation(path: Path, name: str, done: Exported) -> Iterator[bytes]:
     with needed(path):
         window = read_window(path, sys.maxsize)
     if window.skipped:
-        lines = count_of(window.skipped, "line")
-        done.left_out.append(f"{name}: {lines} cannot be read; {window.fault}")
+        done.left_out.append(f"{name}: {count_of(window.skipped, 'line')} cannot be read; {window.fault}")
     yield f"# {name}\n".encode()
     for turn in window.turns:
         yield f"\n## {turn.shown_name}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()

@@ -23,13 +23,12 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
         created = time_of(row.get("created_at")) or file.modified
         metadata, categories = row.get("metadata"), row.get("categories")
         own = {name: row[name] for name in ("user_id", "agent_id", "app_id", "run_id") if row.get(name)}
-        tags = [tag for tag in categories if isinstance(tag, str)] if isinstance(categories, list) else []
         yield Fact(
             place=str(row.get("id") or row.get("hash") or text),
             where=at,
             content=text,
             category=MEM0,
-            tags=tuple(tags),
+            tags=tuple(tag for tag in categories if isinstance(tag, str)) if isinstance(categories, list) else (),
             metadata=metadata | own if isinstance(metadata, dict) else own,
             created=created,
             updated=time_of(row.get("updated_at")) or created,
@@ -58,5 +57,12 @@ def read_mcp_memory(file: SourceFile) -> Iterator[Found]:
             case _:
                 yield Skipped(where, "it is neither an entity nor a relation")
     for name, (kind, lines, where) in entities.items():
-        text = "\n".join([name, *lines])
-        yield Fact(name, where, text, MCP, name, tags=(kind,) if kind else (), created=file.modified)
+        yield Fact(
+            place=name,
+            where=where,
+            content="\n".join([name, *lines]),
+            category=MCP,
+            title=name,
+            tags=(kind,) if kind else (),
+            created=file.modified,
+        )

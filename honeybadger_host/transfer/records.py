@@ -154,13 +154,16 @@ def _plain(path: Path, top: Path) -> SourceFile | Skipped:
 
 def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
     for info in sorted(archive.infolist(), key=lambda info: info.filename):
-        mode, parts = info.external_attr >> 16, info.filename.split("/")
+        parts = info.filename.split("/")
         if info.is_dir() or any(part.startswith(".") and part.strip(".") for part in parts):
             continue
-        is_plain = stat.S_IFMT(mode) in (0, stat.S_IFREG) and not info.flag_bits & 1
         if ".." in parts or info.filename.startswith("/") or "\\" in info.filename:
             yield Skipped(printable(info.filename), "its name leads elsewhere")
-        elif not is_plain or info.file_size > MAX_RATIO * info.compress_size:
+        elif (
+            stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG)
+            or info.flag_bits & 1
+            or info.file_size > MAX_RATIO * info.compress_size
+        ):
             yield Skipped(printable(info.filename), "it is a link, encrypted, or unpacks to far more than it can hold")
         else:
             year, month, day, hour, minute, second = info.date_time  # some programs write no date
