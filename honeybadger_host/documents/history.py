@@ -198,8 +198,7 @@ def _take(now: Version, row: Row) -> None:
         edit = edit_of(row)
         hunks: list[Hunk] = []
         for hunk in edit.hunks or ():  # without the lines that stay: the host replaces whole notes
-            finer = hunks_between(hunk.removed, hunk.added)
-            hunks += [one._replace(at=hunk.at + one.at) for one in finer]
+            hunks += [one._replace(at=hunk.at + one.at) for one in hunks_between(hunk.removed, hunk.added)]
         now.is_known = now.is_known and edit.hunks is not None
     else:
         held = now.text if now.is_known else None
@@ -273,9 +272,10 @@ def revise(group: str, file: str, base: bytes, text: bytes, kind: RevisedKind) -
     """
     units = units_of(base)
     firsts = [*accumulate((unit.count(b"\n") for unit in units), initial=0)]
-    hunks: list[Hunk] = []
-    for at, removed, added in hunks_between(units, units_of(text)):
-        hunks.append(Hunk(firsts[at], lines_of(b"".join(removed)), lines_of(b"".join(added))))
+    hunks = [
+        Hunk(firsts[at], lines_of(b"".join(removed)), lines_of(b"".join(added)))
+        for at, removed, added in hunks_between(units, units_of(text))
+    ]
     return NotesRevised(group, file, base, text, orjson.dumps({"hunks": packed_hunks(hunks)}), kind)
 
 

@@ -340,13 +340,12 @@ class Saves:
         merged = merged_as(file, found.newest, newest, found.merged)
         is_changed = found.data is not None and (document.is_there or found.data != document.on_disk)
         is_there = is_changed or bool(merged)
-        is_same = merged == newest and is_there == document.is_there
         taken = replace(document, text=Text(merged), is_there=is_there, hash=None)
         is_rendered = merged == (found.data or b"") and is_there == (found.data is not None)
         taken.is_rendered_as(None if is_rendered else found.data or b"", found.signature)
         taken.pending_seq = 0 if is_rendered else document.pending_seq or document.seq or 1
         taken.is_checked = not is_rendered or is_json(file)
-        if is_same:
+        if merged == newest and is_there == document.is_there:
             return taken
         taken.unkept_seq, taken.is_written, taken.begun_save = 0, False, None
         if found.data is not None and found.text != found.base:

@@ -157,8 +157,7 @@ class HomeLock:
 
     def sign(self, journal: str) -> None:
         """Write who holds the lock, and which journal the home has. Raises StorageFailed, HomeError."""
-        started = time_stamp(datetime.now(UTC))
-        data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
+        data = holder_bytes(journal, pid=os.getpid(), started=time_stamp(datetime.now(UTC)), host=socket.gethostname())
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._fd, 0, len(data))  # a full disk must not leave it half overwritten
@@ -215,22 +214,6 @@ def is_served(home: Path) -> bool:
     return (home / LOCK_FILE).exists() and is_locked(home / LOCK_FILE)
 
 
-_FOLDERS = {
-    "group": "groups/{}",
-    "sessions": "data/sessions/{}",
-    "context": "data/context/{}",
-    "working": "data/working/{}",
-    "consolidated": "data/consolidated/{}",
-}
-_FILES = {
-    "tasks.jsonl": "data/tasks/{}.jsonl",
-    "feedback.jsonl": "data/feedback/{}.jsonl",
-    "messages.jsonl": f"{MESSAGES_FOLDER}/{{}}.jsonl",
-    "consolidated.json": "data/consolidated/{}.json",
-    "consolidated.dream.json": "data/consolidated/{}.dream.json",
-}
-
-
 def groups_in(home: Path) -> list[str]:
     """Return the groups that have a folder for people's files, in the order of names."""
     return named_folders(home / "groups")
@@ -245,9 +228,21 @@ def named_folders(folder: Path) -> list[str]:
 
 def folders_of(group: str) -> dict[str, str]:
     """Return the folders of a group: what an export calls them -> below the home."""
-    return {place: folder.format(group) for place, folder in _FOLDERS.items()}
+    return {
+        "group": f"groups/{group}",
+        "sessions": f"data/sessions/{group}",
+        "context": f"data/context/{group}",
+        "working": f"data/working/{group}",
+        "consolidated": f"data/consolidated/{group}",
+    }
 
 
 def single_files_of(group: str) -> dict[str, str]:
     """Return the group's files outside its folder: their path below the home, by their name in an export."""
-    return {place: file.format(group) for place, file in _FILES.items()}
+    return {
+        "tasks.jsonl": f"data/tasks/{group}.jsonl",
+        "feedback.jsonl": f"data/feedback/{group}.jsonl",
+        "messages.jsonl": f"{MESSAGES_FOLDER}/{group}.jsonl",
+        "consolidated.json": f"data/consolidated/{group}.json",
+        "consolidated.dream.json": f"data/consolidated/{group}.dream.json",
+    }

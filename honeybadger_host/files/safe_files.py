@@ -451,7 +451,5 @@ def is_utf8(name: str) -> bool:
 
 def printable(name: str) -> str:
     """Return a file name as text that every encoder and every terminal takes."""
-    if name.isascii() and name.isprintable():
-        return name
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
