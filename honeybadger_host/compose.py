@@ -141,7 +141,11 @@ def _put_together(
     changed_files = ChangedFiles(home, journal.path, in_use, memory.entry_files, group_folders)
     if not journal.has_adopted:
         in_use.adopt(changed_files.every())
-    _recover(home, journal, projections)
+    looked_at = projections.recover(journal.unprojected())  # committed changes that are missing in files
+    if looked_at:
+        log.info("recovery.finished", changes=looked_at, behind=projections.behind)
+    remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})  # of a killed host
+    projections.written_seq = journal.committed_seq
 
     senders = SenderList(home) if settings.ipc.closed else None
     spool = Spool(
@@ -333,12 +337,3 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from honeybadger_host.search.embeddings import open_embedder  # with numpy
 
     return open_embedder()
-
-
-def _recover(home: Path, journal: Journal, projections: Projections) -> None:
-    """Write committed changes that are missing in files; remove the status file of a killed host."""
-    looked_at = projections.recover(journal.unprojected())
-    if looked_at:
-        log.info("recovery.finished", changes=looked_at, behind=projections.behind)
-    remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
-    projections.written_seq = journal.committed_seq

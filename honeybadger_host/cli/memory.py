@@ -301,12 +301,11 @@ def forget(
 
 
 def _forgotten(result: Mapping[str, Any]) -> Iterator[str]:
-    would = "would go: " if result["dry_run"] else "forgotten: "
     kinds = ", ".join(f"{kind} {count}" for kind, count in result["changes"].items())
     counts = [f"{count_of(sum(result['changes'].values()), 'change')} ({kinds})"] if kinds else []
     counts += [count_of(result["edits"], "edit")] if result["edits"] else []
     counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
-    yield would + (", ".join(counts) if counts else "nothing in the journal")
+    yield f"{'would go' if result['dry_run'] else 'forgotten'}: {', '.join(counts) or 'nothing in the journal'}"
     yield from some_of("would be rewritten" if result["dry_run"] else "rewritten", result["files"])
     yield from some_of("would be removed" if result["dry_run"] else "removed", result["removed"])
     if not result["dry_run"]:

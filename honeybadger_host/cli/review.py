@@ -32,8 +32,14 @@ def review(
 
     An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
     """
-    action, rest = _action_in(words)
+    action, *rest = words or ["list"]
+    if action not in _ACTIONS:
+        if rest:
+            raise typer.BadParameter(f"{action} is not one of {', '.join(_ACTIONS)}")
+        action, rest = "list", [action]
     if action == "list":
+        if len(rest) > 1:
+            raise typer.BadParameter("list takes one group, or none for all")
         _list(home, rest[0] if rest else None, every, as_json)
         return
     if len(rest) < 2:
@@ -72,21 +78,6 @@ def dream(
     for proposal in result["proposals"]:
         lines += [*_shown(proposal), ""]
     tell(result, [*lines, result["told"]], as_json=as_json)
-
-
-def _action_in(words: list[str] | None) -> tuple[str, list[str]]:
-    """Return the action that is the first of some words, and the others; `list` if they name none.
-
-    Raises BadParameter.
-    """
-    action, *rest = words or ["list"]
-    if action not in _ACTIONS:
-        if rest:
-            raise typer.BadParameter(f"{action} is not one of {', '.join(_ACTIONS)}")
-        action, rest = "list", [action]
-    if action == "list" and len(rest) > 1:
-        raise typer.BadParameter("list takes one group, or none for all")
-    return action, rest
 
 
 def _number(word: str) -> int:

@@ -71,8 +71,8 @@ def service_install(
 @service_app.command("uninstall")
 def service_uninstall(user: OfUser = False) -> None:
     """Stop the service and remove the files of `service install`. The home and its user stay."""
-    user_home, config_home = user_folders()
-    files = systemd.installed(user_home, config_home, is_user=user)
+    _, config_home = user_folders()
+    files = [systemd.user_unit(config_home)] if user else systemd.SYSTEM_FILES
     systemctl = ["systemctl", *(["--user"] if user else [])]
     is_live = systemd.is_booted()
     if is_live and any(path.exists() for path in files):

@@ -19,7 +19,7 @@ def gist_of(event: Row, most: int = 80) -> str:
         text = _edit(event)
     elif event.kind in REVISED_KINDS:
         text = _lines(edit_of(event))
-    elif event.kind in _NOTES:
+    elif event.kind in ("note", "note_archived"):  # their text is Markdown
         text = text.partition("\n- ")[2].partition("\n> Archived")[0]
     else:
         with contextlib.suppress(orjson.JSONDecodeError, LookupError, TypeError):
@@ -89,7 +89,6 @@ _SAID = "[{sender}]: {content}"
 _TASK = "{name}: {description}"
 _WORKING = "{key}: {data}"
 _SESSION = "up to turn {honeybadger[turns]}"
-_NOTES = ("note", "note_archived")  # their text is Markdown
 WORDS: Mapping[str, Words] = {
     "note": Words("noted"),
     "note_archived": Words("archived a note"),

@@ -41,8 +41,11 @@ def ask(
     mailbox = Mailbox.of(home, group, OPERATOR)
     request_id = new_id()
     mailbox.create()
-    data = dump_request(request_id, request.type_name, request, session=session)
-    mailbox.publish(request_id, data, is_durable=request.changes)
+    mailbox.publish(
+        request_id,
+        dump_request(request_id, request.type_name, request, session=session),
+        is_durable=request.changes,
+    )
     return reply_to(home, mailbox, request_id, serve, WAIT_SECONDS + request.may_take)
 
 

@@ -168,8 +168,9 @@ def _look(host: Host) -> dict[str, Any]:
 def _limits(host: Host, now: float) -> dict[str, Any]:
     """Return how often each limit was reached, and by whom in the last ten minutes."""
     limiter = host.pipeline.limiter
-    reached = [(at, who) for who, at in limiter.reached_at.copy().items() if now - at <= _REACHED_SECONDS]
-    reached.sort(reverse=True)
+    reached = sorted(
+        ((at, who) for who, at in limiter.reached_at.copy().items() if now - at <= _REACHED_SECONDS), reverse=True
+    )
     return {
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,

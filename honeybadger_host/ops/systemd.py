@@ -21,6 +21,7 @@ SYSTEM_UNIT = Path("/etc/systemd/system") / UNIT
 _DROP_IN = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
 _TMPFILES = Path("/etc/tmpfiles.d/honeybadger.conf")
 _SYSUSERS = Path("/etc/sysusers.d/honeybadger.conf")
+SYSTEM_FILES = (SYSTEM_UNIT, _DROP_IN, _TMPFILES, _SYSUSERS)  # that `service install` may have written
 # Folders that ProtectHome= and PrivateTmp= hide from the service.
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
 _PLAIN = re.compile(r"/[\w./@:+-]*", re.ASCII)  # paths that need no quoting in a unit
@@ -131,11 +132,6 @@ def write(plan: Plan) -> list[Path]:
             ) from None
         written.append(path)
     return written
-
-
-def installed(user_home: Path, config_home: Path, *, is_user: bool) -> list[Path]:
-    """Return the files that `service install` may have written."""
-    return [user_unit(config_home)] if is_user else [SYSTEM_UNIT, _DROP_IN, _TMPFILES, _SYSUSERS]
 
 
 def remove(files: Sequence[Path]) -> list[Path]:

@@ -148,8 +148,15 @@ def _conflict(visit: Visit, id_: str, form: dict[str, str]) -> Response:
     entry = visit.read(made(GetMemory, id_))
     text = _text_of(entry)
     lines = compared(text.splitlines(), form.get("content", "").splitlines()) or []
-    heading = _heading_of(_signed_notes(visit).get(id_, ""))
-    return visit.page("conflict.html", code=409, entry=entry, text=text, form=form, lines=lines, heading=heading)
+    return visit.page(
+        "conflict.html",
+        code=409,
+        entry=entry,
+        text=text,
+        form=form,
+        lines=lines,
+        heading=_heading_of(_signed_notes(visit).get(id_, "")),
+    )
 
 
 def _text_of(entry: EntryResult) -> str:

@@ -52,8 +52,14 @@ def needs_of(home: Home, status: dict[str, Any]) -> list[Need]:
 
 def _dead(home: Home) -> Iterator[Need]:
     for letter in list_dead(home.path, 0, MAX_OF_A_KIND):
-        text, at = str(letter.reason.get("reason", "")), letter.reason.get("at")
-        yield Need("dead letter", text, letter.name, "/health#dead", "Look", at)
+        yield Need(
+            "dead letter",
+            str(letter.reason.get("reason", "")),
+            letter.name,
+            "/health#dead",
+            "Look",
+            letter.reason.get("at"),
+        )
     more = len(dead_names(home.path)) - MAX_OF_A_KIND
     if more > 0:
         yield Need("dead letter", count_of(more, "more dead letter"), "host", "/health#dead", "Look at all")
@@ -61,8 +67,15 @@ def _dead(home: Home) -> Iterator[Need]:
 
 def _unread(home: Home) -> Iterator[Need]:
     for edit in removed_unread(home.path, home.journal, time.time())[:MAX_OF_A_KIND]:
-        text = f"{unread_of(edit)} went from {edit.file} in a save"
-        yield Need("notes removed", text, edit.group, href("change", str(edit.seq)), "Look", edit.at, edit.seq)
+        yield Need(
+            "notes removed",
+            f"{unread_of(edit)} went from {edit.file} in a save",
+            edit.group,
+            href("change", str(edit.seq)),
+            "Look",
+            edit.at,
+            edit.seq,
+        )
 
 
 def _tasks(home: Home, groups: list[str]) -> Iterator[Need]:

@@ -44,8 +44,9 @@ def timeline(visit: Visit) -> Response:
 def change(visit: Visit) -> Response:
     difference = difference_of(visit.home, checked_number(str(visit.path["seq"]), "seq"))
     group = difference.row.group
-    of_group = visit._replace(group=group if visit.home.has_group(group) else "")
-    return of_group.page("change.html", difference=difference, line=difference.row)
+    return visit._replace(group=group if visit.home.has_group(group) else "").page(
+        "change.html", difference=difference, line=difference.row
+    )
 
 
 def undone(visit: Visit, form: dict[str, str]) -> Response:
