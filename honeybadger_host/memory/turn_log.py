@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -280,15 +281,17 @@ def stored_turns(path: Path, *, after: int, before: int, newest_first: bool) -> 
                 yield LoggedTurn(turn, line, is_withdrawn(turn.number, marks))
 
 
-def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
+def keyed_turns(path: Path, keys: Collection[str], unwritten: Sequence[bytes]) -> dict[str, Turn]:
     """Return key -> its turn with its data, for those of `keys` that a log has. It reads the whole log.
 
+    Args:
+        unwritten: lines that the log lacks.
     Raises OSError.
     """
     found: dict[str, Turn] = {}
     wanted = {key.encode() for key in keys}
     with _opened(path) as file:
-        for line in file:
+        for line in chain(file, unwritten):
             keyed = _KEYED.search(line)
             if keyed is None or keyed[1] not in wanted:
                 continue
@@ -298,8 +301,8 @@ def keyed_turns(path: Path, keys: Collection[str]) -> dict[str, Turn]:
     return found
 
 
-def imported_turns(path: Path) -> set[str]:
+def imported_turns(path: Path, unwritten: Sequence[bytes] = ()) -> set[str]:
     """Return the ids of the turns of other programs that a log has. It reads the whole log. Raises OSError."""
     with _opened(path) as file:
-        found = (_IMPORTED.search(line, len(line) - 64) for line in file)
+        found = (_IMPORTED.search(line, len(line) - 64) for line in chain(file, unwritten))
         return {each[1].decode() for each in found if each is not None}

@@ -147,12 +147,12 @@ class TurnLogs:
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
         """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
         with needed(path := self._log_of(group, session)):
-            return keyed_turns(path, keys)
+            return keyed_turns(path, keys, self._unwritten(turns_file(group, session)))
 
     def imported(self, group: str, session: str) -> set[str]:
         """Return the ids of imported turns, with everything decided in this batch. Raises WorldFailed."""
         with needed(path := self._log_of(group, session)):
-            known = imported_turns(path)
+            known = imported_turns(path, self._unwritten(turns_file(group, session)))
         return known | {turn.key for turn in self.view(group, session).ahead if turn.key is not None}
 
     def stored(self, group: str, session: str, *, after: int, before: int, newest_first: bool) -> Iterator[LoggedTurn]:

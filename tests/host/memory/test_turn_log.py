@@ -4,6 +4,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -208,18 +209,20 @@ def test_an_edit_before_an_append_is_seen_after_it(tmp_path: Path, log_file: Pat
     assert turn_logs.next_number("main", "main") == 71
 
 
-def test_a_turn_behind_on_disk_keeps_its_number(tmp_path: Path, log_file: Path) -> None:
+def test_a_turn_behind_on_disk_keeps_its_number_and_is_known(tmp_path: Path, log_file: Path) -> None:
     """The disk was too full for the second of two turns."""
     waiting: list[bytes] = []
     turn_logs = conversations_of(tmp_path, unwritten=lambda file: waiting)
     say(tmp_path, turn_logs, "main")
-    change = added("main", 2)
+    new, id_ = replace(turn(2), key="k"), f"import-{2:024}"
+    change = TurnAdded("main", "main", new, dump_turn(new, id_))
     mark = Added("turns_withdrawn", "main", "data/sessions/main/main.jsonl", b'{"withdrawn":[[1,1]]}')
     waiting += [change.data, mark.data]
     assert numbers(turn_logs) == [1, 2]
     turn_logs.view("main", "main")
     assert turn_logs.next_number("main", "main") == 3
     assert turn_logs.last_at("main", "main") == change.turn.at
+    assert (*turn_logs.keyed("main", "main", ["k"]), *turn_logs.imported("main", "main")) == ("k", id_)
     write(tmp_path, change)  # caught up
     assert numbers(turn_logs) == [1, 2]
     waiting.clear()
