@@ -79,8 +79,6 @@ def append_turns(deps: Dependencies, asked: Asked[AppendTurns], now: datetime) -
     names = {f"payload.turns.{place}.sender": (one.sender, one.role) for place, one in enumerate(turns)}
     check_names(deps, asked, names)
     known = deps.turn_logs.keyed(asked.group, asked.session, {keyed.key for keyed in turns})
-    ahead = deps.turn_logs.view(asked.group, asked.session).ahead
-    known |= {turn.key: turn for turn in ahead if turn.key is not None}
     number = deps.turn_logs.next_number(asked.group, asked.session)
     last = deps.turn_logs.last_at(asked.group, asked.session)
     numbers: list[int] = []

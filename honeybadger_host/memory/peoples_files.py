@@ -28,6 +28,7 @@ from honeybadger_host.files.home import (
 from honeybadger_host.files.safe_files import is_utf8, names_in
 from honeybadger_host.journal.changes import EDIT_UNDONE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.journal.edits import FILES_AT_ONCE, EditReader
+from honeybadger_host.memory.entries.entry import memory_folder
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.markdown.summary_parts import sections_of
 from honeybadger_host.memory.session_document import SESSIONS
@@ -144,9 +145,9 @@ class ChangedFiles:
         for group, names in groups.items():
             folders += (f"groups/{group}/{name}" for name in ("proposals", "tasks") if name in names)
             if "archive" in names:
-                folders += self._entries.folders(f"{group}/archive")
+                folders += self._entries.folders(f"groups/{group}/archive/memory")
             if "memory" in names:
-                folders += self._entries.folders(group)
+                folders += self._entries.folders(memory_folder(group))
         return folders
 
     def sweep_changed(self) -> Iterator[None]:

@@ -145,9 +145,10 @@ class TurnLogs:
         return [turn for turn in window.turns if turn.number > after]
 
     def keyed(self, group: str, session: str, keys: Collection[str]) -> dict[str, Turn]:
-        """Return key -> its turn, for those of `keys` that the log has. Raises WorldFailed."""
+        """Return key -> its turn, for `keys` that the log has or this batch has decided. Raises WorldFailed."""
         with needed(path := self._log_of(group, session)):
-            return keyed_turns(path, keys, self._unwritten(turns_file(group, session)))
+            known = keyed_turns(path, keys, self._unwritten(turns_file(group, session)))
+        return known | {turn.key: turn for turn in self.view(group, session).ahead if turn.key is not None}
 
     def imported(self, group: str, session: str) -> set[str]:
         """Return the ids of imported turns, with everything decided in this batch. Raises WorldFailed."""

@@ -10,7 +10,7 @@ import orjson
 from honeybadger_agent.wording import count_of
 from honeybadger_host.files.safe_files import make_folders, needed, open_new, printable
 from honeybadger_host.journal.changes import read_whole
-from honeybadger_host.memory.entries.entry import Entry, parse_entry, show_time
+from honeybadger_host.memory.entries.entry import Entry, memory_folder, parse_entry, show_time
 from honeybadger_host.memory.entries.store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import read_window
@@ -42,7 +42,7 @@ def _files(home: Path, group: str, done: Exported) -> Iterator[tuple[str, Iterab
     for name in TEXTS:
         if (data := read_whole(home / "groups" / group / name)) is not None:
             yield name, [data]
-    for folder in EntryFiles(home).folders(group):
+    for folder in EntryFiles(home).folders(memory_folder(group)):
         for path in sorted((home / folder).glob("*.json")):
             if (data := read_whole(path)) is None:
                 continue

@@ -38,7 +38,7 @@ class EntryFiles:
 
     def find(self, group: str, entry_id: str) -> list[str]:
         """Return the files of an id: none, one, or several if a person copied it to another category."""
-        files = [f"{folder}/{entry_id}.json" for folder in self.folders(group)]
+        files = [f"{folder}/{entry_id}.json" for folder in self.folders(memory_folder(group))]
         return [file for file in files if os.path.lexists(f"{self.home}/{file}")]
 
     def standing(self, files: WholeFiles, group: str, entry_id: str) -> list[str]:
@@ -69,14 +69,10 @@ class EntryFiles:
 
     def _spelling(self, group: str, wanted: str) -> str:
         """Return the spelling of a category that has no folder of this spelling."""
-        root = f"{memory_folder(group)}/"
-        there = (folder.removeprefix(root) for folder in self.folders(group))
+        root = memory_folder(group)
+        there = (folder.removeprefix(f"{root}/") for folder in self.folders(root))
         known = next((category for category in there if category.lower() == wanted.lower()), wanted)
         return self._spelled.get((group, wanted.lower()), wanted) if known == wanted else known
-
-    def folders(self, group: str) -> list[str]:
-        """Return the folders of a group's entries, below the home. Only folders that changed are listed again."""
-        return [*self._walk(memory_folder(group))]
 
     def _is_folder(self, group: str, category: str) -> bool:
         """Return whether a category has a folder. Raises WorldFailed."""
@@ -91,14 +87,19 @@ class EntryFiles:
             raise WorldFailed(f"{file} is {kind_of(mode)} where the host needs a folder: move it away")
         return True
 
-    def _walk(self, folder: str) -> Iterator[str]:
+    def folders(self, folder: str) -> Iterator[str]:
+        """Yield a folder of entries and those below it. Only folders that changed are listed again.
+
+        Args:
+            folder: below the home, such as that of a group; there or not.
+        """
         try:
             below = self._listings.of(f"{self.home}/{folder}")
         except OSError:  # it was removed, or the host may not list it: `doctor` names it
             return
         yield folder
         for each in below:
-            yield from self._walk(each)
+            yield from self.folders(each)
 
     def _list_categories(self, path: str) -> Sequence[str]:
         """Return the folders of the categories right below one. Raises OSError, also if it is a link."""
