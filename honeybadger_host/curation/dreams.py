@@ -50,7 +50,7 @@ from honeybadger_host.memory.entries.entry import Entry
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
-from honeybadger_host.search.sources import groups_of, is_archive, sources
+from honeybadger_host.search.sources import groups_of, sources
 from honeybadger_host.text.labels import each_once, folded, is_below
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.work.times import Cron, next_run
@@ -93,8 +93,11 @@ class DueDreams:
         if self._looked_at > BEGINNING and not self._is_time(self._looked_at, now):
             return []
         self._looked_at = now
-        names = [name for name in groups_of(self.home) if name != GLOBAL_GROUP and not is_archive(name)]
-        return [name for name in names if self._is_due(name, now)]
+        return [
+            name
+            for name in groups_of(self.home)
+            if name != GLOBAL_GROUP and "/" not in name and self._is_due(name, now)  # archives have one
+        ]
 
     def _is_time(self, since: datetime, now: datetime) -> bool:
         """Return whether a time of the schedule has passed since a moment; missed times count once."""
@@ -134,8 +137,7 @@ async def dream(uses: PassDependencies, group: str) -> Dreamt:
     said = await anyio.to_thread.run_sync(newest_turns, uses, group)
     made = [await _tidy(uses, snapshot, said)]
     told = ""
-    infers = uses.settings.dream.preferences and uses.settings.conversation.enabled
-    if infers and uses.asker.open_model is not None:
+    if uses.settings.dream.preferences and uses.settings.conversation.enabled and uses.asker.open_model is not None:
         try:
             made.append(await _infer(uses, snapshot, said))
         except FAILED as error:
@@ -178,8 +180,13 @@ async def _infer(uses: PassDependencies, snapshot: Snapshot, turns: Turns) -> Pr
         "Known Already": newest_lines([f"- {text}\n" for text in known], MAX_TOKENS),
         "What People Said": newest_lines(numbered_turns(turns), MAX_TOKENS),
     }
-    system, text = read_directive(uses.files, "pref-dream"), sections_text(sections)
-    question = Question(snapshot.group, "preferences-", "preferences", system, text)
+    question = Question(
+        snapshot.group,
+        "preferences-",
+        "preferences",
+        read_directive(uses.files, "pref-dream"),
+        sections_text(sections),
+    )
 
     def propose(answer: Answer | None) -> Iterator[Operation]:
         for said in read_answer(answer.text, PreferenceAnswer).preferences if answer is not None else ():

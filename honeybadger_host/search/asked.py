@@ -179,8 +179,9 @@ def signals_of(corpus: Corpus, query: Query, now: datetime, named: Collection[in
     signals: dict[Signal, Mask] = {}
     role = corpus.labels.get("user", -1) if query.is_first_person else -1
     if named or role >= 0:
-        meant = np.isin(view(corpus.author_of, np.int32), [*named]) | (view(corpus.role_of, np.int32) == role)
-        signals["author"] = meant & (view(corpus.kinds, np.int8) == TURN)
+        signals["author"] = (view(corpus.kinds, np.int8) == TURN) & (
+            np.isin(view(corpus.author_of, np.int32), [*named]) | (view(corpus.role_of, np.int32) == role)
+        )
     at = view(corpus.at, np.float64)
     if dates := dates_said(query.text, now, corpus.sums().years):
         signals["date"] = np.logical_or.reduce([(at >= start) & (at < end) for start, end in dates])

@@ -69,7 +69,11 @@ class Corpora:
             if corpus is None or held.generation != self._db.generation:
                 corpus = self._load(group, held)
                 _apply(held.changes, corpus)
-            self._use(group)
+            with self._lock:
+                self._used[group] = True
+                self._used.move_to_end(group)
+                while len(self._used) > 1 and self.resident_bytes > self.max_memory_bytes:
+                    self._drop(next(iter(self._used)))
             return ask(corpus)
 
     def tell(self, group: str, change: Callable[[Corpus], None]) -> None:
@@ -93,14 +97,6 @@ class Corpora:
                     self._drop(name)
                 else:
                     self._used[name] = False
-
-    def _use(self, group: str) -> None:
-        """Note that a corpus was searched; evict others when all together are too large."""
-        with self._lock:
-            self._used[group] = True
-            self._used.move_to_end(group)
-            while len(self._used) > 1 and self.resident_bytes > self.max_memory_bytes:
-                self._drop(next(iter(self._used)))
 
     def _bring_up(self, group: str, held: _Held) -> None:
         """Apply the queued changes to a corpus; evict one to which too much was added. The group's lock is held."""

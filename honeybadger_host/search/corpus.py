@@ -25,7 +25,6 @@ from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.embeddings import Vectors
 from honeybadger_host.search.language.analyzer import tag_mark
 
-ENTRY = KINDS.index("entry")
 TURN = KINDS.index("turn")
 Floats: TypeAlias = npt.NDArray[np.float32]
 Rows: TypeAlias = npt.NDArray[np.intp]
@@ -281,8 +280,7 @@ class Corpus:
             lengths = np.append(view(self.lengths, np.float32), np.float32(0))
             words = np.zeros_like(lengths)
             words[turns] = sum(lengths[rows] for rows in rows_around(before, after, turns))
-            average = float(words[turns].sum()) / max(1, len(turns))
-            self._around = Around(before, after, words, turns, average)
+            self._around = Around(before, after, words, turns, float(words[turns].sum()) / max(1, len(turns)))
         return self._around
 
 

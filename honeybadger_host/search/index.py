@@ -296,9 +296,8 @@ class Index:
                 for files in self._writer.changed(group, None):
                     state.fresh.update(dict.fromkeys(files))
             for _ in range(_MAX_PARTS_NOW):
-                if not state.fresh:
-                    break
-                self._read_fresh(group, state.fresh)
+                if state.fresh:
+                    self._read_fresh(group, state.fresh)
             return is_compared and not state.fresh and group not in self._backlogs
 
     def _bring_up_readable(self, group: str) -> bool:
@@ -318,8 +317,7 @@ class Index:
         """Return the document of a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""
         self._bring_up_readable(group)
         place, _, key = name.rpartition("#")
-        files = [file for of in (group, GLOBAL_GROUP) for file in files_called(of, place)]
-        return self.lookups.opened(files, key)
+        return self.lookups.opened([*files_called(group, place), *files_called(GLOBAL_GROUP, place)], key)
 
     def has_entries(self, group: str) -> bool:
         """Return whether there is an entry that a group may read."""

@@ -105,7 +105,7 @@ class IndexFile:
         self._emptied: Callable[[], None] = lambda: None  # nothing to tell while it is opened
         self._lock = threading.RLock()
         self._place: tuple[int, int, int] | None = None
-        self._groups: dict[str, int] = {}
+        self.groups: dict[str, int] = {}  # the number of each, by name
         self._names: dict[int, str] = {}
         self.documents: Counter[int] = Counter()  # number of documents, by group number
         self._last: dict[tuple[Table, int], int] = {}  # the last number given, by table and group
@@ -162,21 +162,17 @@ class IndexFile:
 
     # -- numbers ----------------------------------------------------------------------------------------------------
 
-    @property
-    def groups(self) -> list[str]:
-        return list(self._groups)
-
     def group(self, name: str) -> int:
         """Return the number of a group; a new group gets a new one. Raises WorldFailed."""
-        if name not in self._groups:
+        if name not in self.groups:
             self.guarded(lambda: self._add_group(name))
-        return self._groups[name]
+        return self.groups[name]
 
     def _add_group(self, name: str) -> None:
-        if name not in self._groups:  # else another thread was faster
-            number = len(self._groups)
+        if name not in self.groups:  # else another thread was faster
+            number = len(self.groups)
             self._db.execute("INSERT INTO groups (number, name) VALUES (?, ?)", (number, name))
-            self._groups[name], self._names[number] = number, name
+            self.groups[name], self._names[number] = number, name
 
     def group_of(self, number: int) -> str:
         """Return the group of a document or a file."""
@@ -214,15 +210,11 @@ class IndexFile:
         """Look up the ids of all terms of some texts; new terms get one."""
         new = list(set(chain.from_iterable(texts)).difference(self._terms))
         db.executemany("INSERT OR IGNORE INTO terms (term) VALUES (?)", ((term,) for term in new))
-        for start in range(0, len(new), IN_ONE_QUERY):
-            some = new[start : start + IN_ONE_QUERY]
-            marks = ",".join("?" * len(some))
-            self._terms.update(db.execute(f"SELECT term, number FROM terms WHERE term IN ({marks})", some))  # noqa: S608  only question marks
+        self._terms.update(self.rows_in("SELECT term, number FROM terms WHERE term IN", new))
 
     def drop_blocks(self, most_gone: int) -> None:
         """Delete the blocks of groups from whose blocks more documents were removed. Raises WorldFailed."""
-        query = "SELECT doc >> 40 FROM gone GROUP BY 1 HAVING count(*) > ?"
-        for (group,) in self.rows(query, (most_gone,)):
+        for (group,) in self.rows("SELECT doc >> 40 FROM gone GROUP BY 1 HAVING count(*) > ?", (most_gone,)):
             self.guarded(partial(self._drop_blocks, self.span(group)))
 
     def _drop_blocks(self, span: tuple[int, int]) -> None:
@@ -254,12 +246,12 @@ class IndexFile:
             self._db.execute("PRAGMA synchronous = OFF")
 
     def _look_up_groups(self) -> None:
-        with self._lock:
-            rows = self.rows("SELECT number, name, documents FROM groups")
-            self._names = {number: name for number, name, _ in rows}
-            self._groups = {name: number for number, name, _ in rows}
-            self.documents = Counter({number: documents for number, _, documents in rows})
-            self._terms = {}
+        """Read the groups of a database that was opened; nobody else uses it yet."""
+        rows = self.rows("SELECT number, name, documents FROM groups")
+        self._names = {number: name for number, name, _ in rows}
+        self.groups = {name: number for number, name, _ in rows}
+        self.documents = Counter({number: documents for number, _, documents in rows})
+        self._terms = {}
 
     # -- the file ---------------------------------------------------------------------------------------------------
 
@@ -317,8 +309,9 @@ def _connect(path: Path, *, is_new: bool) -> sqlite3.Connection:
             return _prepared(db)
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version != VERSION:
-            what = f"it has version {version}, this host makes {VERSION}" if version else "it is new"
-            raise sqlite3.DatabaseError(what)
+            raise sqlite3.DatabaseError(
+                f"it has version {version}, this host makes {VERSION}" if version else "it is new"
+            )
     except BaseException:
         db.close()
         raise

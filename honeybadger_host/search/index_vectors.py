@@ -46,8 +46,10 @@ class IndexVectors:
         def find() -> None:
             with self._db.transaction() as db:
                 # found in the index of models: the table itself has all vectors
-                other = "DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)"
-                db.execute(other, (self._embedder.name,))
+                db.execute(
+                    "DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)",
+                    (self._embedder.name,),
+                )
                 for statement in _UNEMBEDDED:
                     db.execute(statement)
 
@@ -59,11 +61,11 @@ class IndexVectors:
         None: stop for now. Raises WorldFailed.
         """
         self.waiting = self._db.rows("SELECT count(*) FROM unembedded")[0][0]
-        query = (
+        rows = self._db.rows(
             "SELECT number, kind, author, names, text FROM unembedded JOIN docs ON number = doc "
-            "ORDER BY place DESC LIMIT ?"  # new ones are searched most
+            "ORDER BY place DESC LIMIT ?",  # new ones are searched most
+            (_AT_ONCE,),
         )
-        rows = self._db.rows(query, (_AT_ONCE,))
         if not rows:
             return None
         texts = [embedded_text(KINDS[kind], author, text, names.splitlines()) for _, kind, author, names, text in rows]
@@ -128,9 +130,8 @@ class IndexVectors:
 
 def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
     """Return the text to embed: a turn with its author, as a question names people; an entry with its names."""
-    if kind == "turn":
-        return f"{author}: {text}" if author else text
-    return f"{', '.join(names)}: {text}" if names else text
+    about = author if kind == "turn" else ", ".join(names)
+    return f"{about}: {text}" if about else text
 
 
 def put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:

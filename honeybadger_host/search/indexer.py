@@ -29,7 +29,6 @@ from honeybadger_host.search.language.similarity import sketch
 from honeybadger_host.search.pieces import (
     digest_of,
     end_of_part,
-    last_note,
     pieces_of,
     terms_of,
     turn_piece,
@@ -151,8 +150,11 @@ class IndexWriter:
             yield [source.file for source, signature in some if indexed.get(source.file, ())[1:] != signature]
         if folders is not None and met < known:
             there = {source.file for source, _ in sources(self._home, group, set())}
-            rows = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
-            gone = [file for (file,) in rows if file not in there]
+            gone = [
+                file
+                for (file,) in self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
+                if file not in there
+            ]
             for start in range(0, len(gone), IN_ONE_QUERY):
                 yield gone[start : start + IN_ONE_QUERY]
 
@@ -169,8 +171,10 @@ class IndexWriter:
 
     def _read(self, files: Sequence[str]) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which are not finished."""
-        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
-        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
+        known = {
+            file: Known(*row)
+            for file, *row in self._db.rows_in("SELECT file, number, inode, mark FROM sources WHERE file IN", files)
+        }
         changes = Changes()
         left: list[str] = []
         size = 0
@@ -208,8 +212,12 @@ class IndexWriter:
             self._index_whole(source, known, (), signature, changes)
             return (0 if signature is None else signature.size), True
         except OSError as error:  # the next comparison finds it again
-            why = error.strerror or str(error)
-            log.error("index.failed", file=source.file, error=why, now_what="it is read again later")
+            log.error(
+                "index.failed",
+                file=source.file,
+                error=error.strerror or str(error),
+                now_what="it is read again later",
+            )
             return 0, True
 
     def _documents(self, known: Known | None) -> list[tuple[str, bytes, int]]:
@@ -223,8 +231,13 @@ class IndexWriter:
         """Read a part of a MEMORY.md or HISTORY.md. Raises OSError, Unsearchable."""
         if grown is not None and (known is None or not self._begins_alike(source.file, grown)):
             grown = None  # a rebuilt database does not know the file
-        start = 0 if grown is None else grown.size
-        found = read_source(self._home, source.file, start=start, most_bytes=_MAX_PIECE_LENGTH, is_cut=True)
+        found = read_source(
+            self._home,
+            source.file,
+            start=0 if grown is None else grown.size,
+            most_bytes=_MAX_PIECE_LENGTH,
+            is_cut=True,
+        )
         if found is None:
             self._index_whole(source, known, (), None, changes)
             return 0, True
@@ -240,10 +253,10 @@ class IndexWriter:
         except Unsearchable:
             self._index_whole(source, known, self._last_good_pieces(source, data, signature), signature, changes)
             return len(data), True
-        is_changing = not is_end or signature != grown.signature
-        number = self._note(source, known, _to_store(signature, is_changing=is_changing), 0, changes)
+        stored = _to_store(signature, is_changing=not is_end or signature != grown.signature)
+        number = self._note(source, known, stored, 0, changes)
         left = grown.last if grown.left is None else grown.left
-        end = last_note(data)
+        end = data.rfind(b"\n## ") + 1  # where the last note begins; 0: there is none, or nothing before it
         done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
         last: dict[bytes, int] = {}
         for place, piece in enumerate(pieces):
@@ -279,8 +292,9 @@ class IndexWriter:
             return True
         digest, at = hashlib.sha256(), 0
         while at < grown.size:
-            most_bytes = min(_MAX_PIECE_LENGTH, grown.size - at)
-            found = read_source(self._home, file, start=at, most_bytes=most_bytes, is_cut=True)
+            found = read_source(
+                self._home, file, start=at, most_bytes=min(_MAX_PIECE_LENGTH, grown.size - at), is_cut=True
+            )
             if found is None or not found[0]:
                 return False
             grown.signature = found[1]
@@ -346,8 +360,10 @@ class IndexWriter:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
         is_replaced = mark == 0
         for most in (READ_AT_ONCE, _MAX_BYTES):
-            found = read_source(self._home, source.file, start=mark, most_bytes=most, is_cut=True)
-            data, signature = found or (b"", None)
+            data, signature = read_source(self._home, source.file, start=mark, most_bytes=most, is_cut=True) or (
+                b"",
+                None,
+            )
             pieces, whole, skipped = turns_of(data)
             if whole or len(data) < most:
                 break
@@ -379,8 +395,8 @@ class IndexWriter:
     def _restored(self, source: Source, mark: Mark) -> Iterator[Piece]:
         """Yield the turns of a log that were withdrawn and are restored. Raises OSError."""
         for first, last in mark.ranges:
-            found = stored_turns(self._home / source.file, after=first - 1, before=last + 1, newest_first=False)
-            yield from (turn_piece(logged.turn) for logged in found)
+            for logged in stored_turns(self._home / source.file, after=first - 1, before=last + 1, newest_first=False):
+                yield turn_piece(logged.turn)
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file with this number; return the document's number."""
@@ -419,8 +435,8 @@ class IndexWriter:
             with self._db.transaction() as db:
                 packed = self._db.packed(db, [[*each.terms, *map(tag_mark, each.piece.tags)] for each in changes.added])
                 db.executemany("DELETE FROM sketches WHERE pair = ? AND doc = ?", _sketched(removed))
-                removed_rows = [(number,) for number in changes.removed]
-                more = len(changes.added) - db.executemany("DELETE FROM docs WHERE number = ?", removed_rows).rowcount
+                gone = db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
+                more = len(changes.added) - gone.rowcount
                 db.execute("UPDATE groups SET documents = documents + ? WHERE number = ?", (more, group))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Document.row, changes.added, packed))

@@ -86,9 +86,8 @@ class Lookups:
             "SELECT docs.number, kind, key, file, author, at, category, tags, text, names, marks "
             "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
         )
-        found = {}
-        for number, kind, key, file, author, at, category, tags, text, names, marks in self._db.rows_in(query, numbers):
-            found[number] = Found(
+        return {
+            number: Found(
                 number=number,
                 group=self._db.group_of(number),
                 kind=KINDS[kind],
@@ -103,15 +102,19 @@ class Lookups:
                 names=names,
                 marks=orjson.loads(marks) if marks else {},
             )
-        return found
+            for number, kind, key, file, author, at, category, tags, text, names, marks in self._db.rows_in(
+                query, numbers
+            )
+        }
 
     def before(self, numbers: Sequence[int]) -> dict[int, int]:
         """Return number of a turn -> number of the turn before it in its session, where there is one."""
-        query = (
+        rows = self._db.rows_in(
             "SELECT docs.number, (SELECT max(earlier.number) FROM docs AS earlier "
-            "WHERE earlier.source = docs.source AND earlier.number < docs.number) FROM docs WHERE docs.number IN"
+            "WHERE earlier.source = docs.source AND earlier.number < docs.number) FROM docs WHERE docs.number IN",
+            numbers,
         )
-        return {number: earlier for number, earlier in self._db.rows_in(query, numbers) if earlier is not None}
+        return {number: earlier for number, earlier in rows if earlier is not None}
 
     def opened(self, files: Sequence[str], key: str) -> Found | None:
         """Return the document with a key in the first of these files that has it; the newest if there are two."""
@@ -126,19 +129,19 @@ class Lookups:
 
     def known(self, group: str, category: str, normalised: str) -> str | None:
         """Return the id of an indexed entry with exactly this text; see `labels.folded`. Raises WorldFailed."""
-        query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
-        for number, key, its_category, text in self._db.rows(query, (known_by(normalised),)):
+        rows = self._db.rows("SELECT number, key, category, text FROM docs WHERE known_by = ?", (known_by(normalised),))
+        for number, key, its_category, text in rows:
             if (self._db.group_of(number), its_category, folded(text)) == (group, category, normalised):
                 return str(key)
         return None
 
     def named(self, group: str, category: str, name: str) -> str | None:
         """Return the id of an indexed entry of this name. Raises WorldFailed."""
-        query = (
+        rows = self._db.rows(
             "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = (SELECT number FROM groups WHERE name = ?) "
-            "AND category = ? AND name = ? LIMIT 1"
+            "AND category = ? AND name = ? LIMIT 1",
+            (group, category, name),
         )
-        rows = self._db.rows(query, (group, category, name))
         return str(rows[0][0]) if rows else None
 
     def sizes(self, group: str, author: str | None = None, category: str | None = None) -> list[tuple[str, int, int]]:
@@ -149,8 +152,10 @@ class Lookups:
             category: only those in it and below it.
         """
         where, values = self._where(group, Among(category, author=author))
-        query = f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category"  # noqa: S608  only marks
-        return self._db.rows(query, values)
+        return self._db.rows(
+            f"SELECT category, count(*), sum(bytes) FROM docs WHERE {where} GROUP BY category ORDER BY category",  # noqa: S608  only marks
+            values,
+        )
 
     def last_said(self, group: str) -> float | None:
         """Return the time of the newest indexed turn of a group, seconds since the epoch; None: there is none."""
@@ -172,12 +177,12 @@ class Lookups:
         """
         where, values = self._where(group, among)
         order = "at DESC, key" if newest else "category, name = '', name, key"
-        query = (
+        rows = self._db.rows(
             "SELECT key, substr(text, 1, 400), at, author, category, name, title, marks, bytes FROM docs "  # noqa: S608  no values
             f"WHERE number IN (SELECT number FROM docs WHERE {where} ORDER BY {order} LIMIT :limit OFFSET :offset) "
-            f"ORDER BY {order}"  # the inner query by name reads only an index, not the texts
+            f"ORDER BY {order}",  # the inner query by name reads only an index, not the texts
+            values | {"limit": limit, "offset": offset},
         )
-        rows = self._db.rows(query, values | {"limit": limit, "offset": offset})
         return [
             (Piece(key, text, at, author, category=category, name=name, title=title, marks=marks), size)
             for key, text, at, author, category, name, title, marks, size in rows
@@ -207,8 +212,8 @@ class Lookups:
     def expired(self, group: str, now: float) -> list[int]:
         """Return the numbers of expired entries that a group may read."""
         groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]
-        query = "SELECT number FROM docs WHERE until <= ? AND number >> 40 IN (?, ?)"
-        return [number for (number,) in self._db.rows(query, (now, *groups))]
+        rows = self._db.rows("SELECT number FROM docs WHERE until <= ? AND number >> 40 IN (?, ?)", (now, *groups))
+        return [number for (number,) in rows]
 
     def nearly(self, group: str, text: str) -> list[Found]:
         """Return entries that a group may read and that may say nearly the same; a few at most."""
@@ -241,8 +246,11 @@ def earned(hit: Hit) -> dict[str, Any]:
     if hit.kind != "turn":
         text = sum(value for name, value in hit.parts.items() if name in _TEXT)
         points = {"terms": round(text, 3), **{name: value for name, value in points.items() if name not in _TEXT}}
-    words = {word: round(value, 3) for word, value in hit.terms.items()}
-    return {"score": round(hit.score, 3), "points": points, "words": words}
+    return {
+        "score": round(hit.score, 3),
+        "points": points,
+        "words": {word: round(value, 3) for word, value in hit.terms.items()},
+    }
 
 
 def note_as_edited(files: GroupFiles, found: Found) -> Found:

@@ -34,6 +34,7 @@ def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
         note = data[slice(*span)].decode()
         is_signed = SIGNED.fullmatch(note.strip().partition("\n")[0]) is not None
         text = piece.text.removeprefix("- ").replace("\n  ", "\n") if is_signed else piece.text.removeprefix("- ")
-        author = piece.author if is_signed else NOBODY
-        found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], author, text, is_pinned(note))
+        found[f"{NOTE_ID}{piece.key}"] = NotePlace(
+            span, piece.names[0], piece.author if is_signed else NOBODY, text, is_pinned(note)
+        )
     return found

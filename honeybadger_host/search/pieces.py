@@ -69,11 +69,6 @@ def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> in
     return end
 
 
-def last_note(data: bytes) -> int:
-    """Return where the last note of a MEMORY.md begins; 0 when there is none, or nothing before it."""
-    return data.rfind(b"\n## ") + 1
-
-
 def as_found(note: str) -> tuple[str, str]:
     """Return author and text of a note of a file as search finds them; one without a heading is a person's."""
     piece, *_ = _note_pieces(note)

@@ -143,7 +143,7 @@ class Ranking:
         if limit < 1 or not len(self._corpus):
             return []
         mask = _mask(self._corpus, filters)
-        finds_turns = bool((mask & (self._kinds == TURN)).any())
+        finds_turns = (mask & (self._kinds == TURN)).any()
         scores = self._scores_with_talk if finds_turns else dict.fromkeys(_TEXT, self._own)
         text: Floats = np.sum([scores[signal] * np.float32(WEIGHTS[signal]) for signal in _TEXT], axis=0)
         text *= mask
@@ -210,8 +210,7 @@ class Ranking:
         """Return the BM25 points of a term for documents that have it `counts` times."""
         average = self._averages[self._kinds[rows]]
         norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B) * self._lengths[rows] / average
-        points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (K1 + 1)), np.float32)
-        return points
+        return np.asarray(counts / (counts + norm) * np.float32(asked.idf * (K1 + 1)), np.float32)
 
     @cached_property
     def _scores_with_talk(self) -> Mapping[Signal, Floats]:
@@ -235,8 +234,7 @@ class Ranking:
             np.add.at(near, where, np.tile(counts, len(found)))
             said = near[where]
             near[where] = 0
-            norm = _norm(talk.words[where], talk.average)
-            around[where] += said / (said + norm) * np.float32(asked.idf * (K1 + 1))
+            around[where] += said / (said + _norm(talk.words[where], talk.average)) * np.float32(asked.idf * (K1 + 1))
             in_session = np.bincount(session_of[turns], counts, len(session_lengths)).astype(np.float32)
             idf = idf_of(living, int(np.count_nonzero(in_session)))
             session += in_session / (in_session + session_norm) * np.float32(idf * (K1 + 1))
@@ -251,8 +249,7 @@ class Ranking:
         They count as text, so the signals of author and date apply to the same meaning as to the same words.
         """
         counts = self._own > 0 if needs_word else (text > 0) | (spreads >= MIN_SPREADS)
-        points: Floats = spreads * np.float32(_VECTOR_WEIGHT * idf_of(self._asked.many, 1)) * counts
-        return points
+        return spreads * np.float32(_VECTOR_WEIGHT * idf_of(self._asked.many, 1)) * counts
 
     # -- the rest -----------------------------------------------------------------------------------------------
 

@@ -32,16 +32,24 @@ def find(
 
     corpus = Corpus()
     corpus.add([_document(number, entry) for number, entry in enumerate(entries)])
-    filters = Filters(category=category or "", tags=tags, needs_word=True)
-    hits = search(corpus, query, now=now, limit=len(entries), filters=filters)
+    hits = search(
+        corpus,
+        query,
+        now=now,
+        limit=len(entries),
+        filters=Filters(category=category or "", tags=tags, needs_word=True),
+    )
     return [(entries[hit.number], hit.score) for hit in hits if hit.terms]
 
 
 def _document(number: int, entry: WorkingEntry) -> Document:
     category = entry.category or ""
-    terms = entry_terms(entry.data, category, (entry.key, *entry.tags))
-    piece = Piece(entry.key, entry.data, entry.stored_at.timestamp(), category=category, tags=entry.tags)
-    return Document(number, "entry", terms, piece)
+    return Document(
+        number,
+        "entry",
+        entry_terms(entry.data, category, (entry.key, *entry.tags)),
+        Piece(entry.key, entry.data, entry.stored_at.timestamp(), category=category, tags=entry.tags),
+    )
 
 
 def preview(entry: WorkingEntry, query: str) -> str:
