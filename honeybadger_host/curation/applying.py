@@ -100,9 +100,12 @@ class Applying:
         proposal = self.proposal
         if self.files.view(proposal_file(self._group, proposal.id)) != self.kept:
             raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
-        chosen = [each for each in proposal.operations if each.state == "waiting" and self.applies(each)]
         with self.files.trial():
-            states = {operation.n: self._state_after(operation) for operation in chosen}
+            states = {
+                each.n: self._state_after(each)
+                for each in proposal.operations
+                if each.state == "waiting" and self.applies(each)
+            }
         changes = [*self._changes]
         if self._retired:  # notes leave before others come
             changes[:0] = archive_notes(self._group, self._memory, self._retired, CONSOLIDATOR, self.now)
@@ -177,8 +180,7 @@ class Applying:
         quotes = [each.quote for each in operation.evidence]
         if quotes and not operation.by and not uncopied(operation.result or "", quotes):
             return ""
-        is_edited = any(each.by for each in operation.evidence)
-        return operation.by or (self.decider if is_edited else self.proposal.by)
+        return operation.by or (self.decider if any(each.by for each in operation.evidence) else self.proposal.by)
 
     def _author(self, operation: Operation) -> str:
         """Return the author of an operation's result: the speaker, or the model and the person who accepted it."""
@@ -203,16 +205,19 @@ class Applying:
             self._changes.append(Added.of("note", self._group, note.data))
         elif operation.result is not None and operation.category is not None:
             category, text = self.entries.place(self._group, operation.category), folded(operation.result)
-            ids = [entry_id(category, text, n) for n in range(1 + len(operation.sources))]  # sources may have some
-            places = (entry_file(self._group, category, each) for each in ids)
+            places = (
+                entry_file(self._group, category, entry_id(category, text, n))
+                for n in range(1 + len(operation.sources))  # sources may have some of these ids
+            )
             file = next((each for each in places if self.files.view(each) is None), None)
             if file is None:
                 return False
             entry = self._new_entry(operation, file, [entry for _, entry, _ in sources])
             self._change(FileWritten(self._group, "entry", file, dump_entry(entry), None))
         if operation.op in RETIRED:
-            why = f"{operation.op} by proposal {self.proposal.id}"
-            self._retired += [Retired(self._notes.pop(note).span, why) for note in notes]
+            self._retired += [
+                Retired(self._notes.pop(note).span, f"{operation.op} by proposal {self.proposal.id}") for note in notes
+            ]
             for file, entry, data in sources:
                 self._change(
                     *archive_entry(self._group, file, entry, data, self.files.view(archived_file(file)), by=None)
@@ -249,6 +254,7 @@ class Applying:
         heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op == "merge" else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
+        origins = {entry.known_origin for entry in heirs}
         if heirs:
             metadata[MADE_OF] = [each for entry in heirs for each in _made_of(entry)]
         return Entry(
@@ -264,14 +270,18 @@ class Applying:
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
             reinforced=sum(entry.reinforced for entry in heirs),
             more={name: value for entry in heirs[::-1] for name, value in entry.more.items()},
-            origin=_shared_origin(heirs),
+            origin=origins.pop() if len(origins) == 1 else Origin("inferred"),
         )
 
     def _moved(self) -> Sequence[Change]:
         """Return the change that moves the watermark behind the proposal; none when it is there already."""
         proposal, before, file = self.proposal, self._mark, _mark_file(self.proposal)
-        again = tuple(each for each in before.again if each != (proposal.first_turn, proposal.last_turn))
-        mark = before.model_copy(update={"part": self._part, "again": again})
+        mark = before.model_copy(
+            update={
+                "part": self._part,
+                "again": tuple(each for each in before.again if each != (proposal.first_turn, proposal.last_turn)),
+            }
+        )
         if proposal.session is None and self.kept is None:
             mark = mark.model_copy(update={"at": self.until, "proposal": proposal.id})
         elif (proposal.last_turn or 0) > before.turn:
@@ -287,12 +297,6 @@ def _mark_file(proposal: Proposal) -> str | None:
         return watermark_file(proposal.group, proposal.session)
     file = {"preferences": inferred_file, "dream": dreamt_file}.get(proposal.kind)
     return None if file is None else file(proposal.group)
-
-
-def _shared_origin(heirs: Sequence[Entry]) -> Origin | None:
-    """Return the common origin of merged entries; `inferred` when they have none in common."""
-    origins = {entry.known_origin for entry in heirs}
-    return origins.pop() if len(origins) == 1 else Origin("inferred")
 
 
 def _made_of(entry: Entry) -> list[dict[str, Any]]:

@@ -150,11 +150,6 @@ class Asker:
         """The tokens used and booked today."""
         return self._journal.spent(_today())
 
-    @property
-    def budgets(self) -> Sequence[Budget]:
-        """The budgets, with the tokens used today."""
-        return list(budgets_used(self._settings.curation, self.spent_today))
-
     async def ask(self, question: Question) -> Answer | None:
         """Return the answer to a question; a kept answer is returned without asking again.
 
@@ -189,13 +184,15 @@ class Asker:
 
         Raises WorldFailed.
         """
-        begun = await self._writer().run(self._journal.begin_turn, question.key, question.digest)
-        return begun.steps
+        return (await self._writer().run(self._journal.begin_turn, question.key, question.digest)).steps
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
         """Return the questions with this prefix that have no proposal yet. Raises WorldFailed."""
-        keys = await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
-        return [key for key in keys if key.request.startswith(prefix)]
+        return [
+            key
+            for key in await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
+            if key.request.startswith(prefix)
+        ]
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
         """Return the name of one of a group's questions with this prefix, or None. Raises WorldFailed."""

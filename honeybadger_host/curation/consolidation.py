@@ -81,10 +81,9 @@ class Consolidations:
         if self._wrong[group, session] >= ATTEMPTS:
             log.error("curation.given_up", group=group, session=session, now_what="it is done without a model")
             text = ""
-        question = Question(group, _named(session), "consolidation", system, text)
         try:
             made = await self._uses.make(
-                question,
+                Question(group, _named(session), "consolidation", system, text),
                 Known(
                     texts={note: place.text for note, place in material.notes.items()},
                     turns=material.by_place,
@@ -135,8 +134,10 @@ class Consolidations:
         last = [one for each in earlier if mark and each.id == mark.proposal for one in each.operations]
         told = {quote.turn for operation in last if operation.op == "write_summary" for quote in operation.evidence}
         summary = [turn for turn in before if turn.number in told]
-        material = Material(session, now, before, summary, uses.notes_in(group), uses.is_person, earlier)
-        return material, again is not None or len(now) < len(due)
+        return (
+            Material(session, now, before, summary, uses.notes_in(group), uses.is_person, earlier),
+            again is not None or len(now) < len(due),
+        )
 
 
 def _named(session: str) -> str:
@@ -250,8 +251,9 @@ def _proposed(material: Material, answer: Answer | None, *, prose: bool) -> Sequ
         said, model = read_answer(answer.text, Consolidated), answer.model
     before = (each for proposal in material.proposals for each in proposal.operations)
     waiting = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
-    operations = operations_of(said, material, model, prose=prose)
-    return [each for each in operations if not (each.waits and each.op in waiting)]
+    return [
+        each for each in operations_of(said, material, model, prose=prose) if not (each.waits and each.op in waiting)
+    ]
 
 
 def operations_of(answer: Consolidated, material: Material, model: str, *, prose: bool) -> list[Operation]:
@@ -330,8 +332,7 @@ def _fact(pick: Pick, section: str, changes: Sequence[str], material: Material) 
         changes: ids of the notes that it changes.
     """
     text, evidence = fact(pick, material.by_place.get((pick.session, pick.turn.number - 1)))
-    changed = [material.notes[name] for name in changes]
-    lines = [earlier(note.author or "a person", note.text) for note in changed]
+    lines = [earlier(material.notes[name].author or "a person", material.notes[name].text) for name in changes]
     yield Operation(
         n=1,
         op="add",
@@ -355,19 +356,21 @@ def _update(update: str, material: Material, model: str) -> tuple[list[Fact], li
         if not others:
             facts.append(Fact(take=tuple(said), section=section))
             continue
-        added = Operation(
-            n=1,
-            op="add",
-            result=text,
-            title=section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0],
-            by=model,
-            waits=_nobody_said(model),
-            why="the model adds it",
+        waiting.append(
+            Operation(
+                n=1,
+                op="add",
+                result=text,
+                title=section[:MAX_LINE_CHARACTERS].strip() or SECTIONS[0],
+                by=model,
+                waits=_nobody_said(model),
+                why="the model adds it",
+            )
         )
-        waiting.append(added)
-    for name in left_out(update, {name: material.notes[name] for name in material.given.values()}):
-        why = "the model leaves it out"
-        waiting.append(Operation(n=1, op="retire", sources=(name,), waits=ONLY_A_PERSON, why=why))
+    waiting += (
+        Operation(n=1, op="retire", sources=(name,), waits=ONLY_A_PERSON, why="the model leaves it out")
+        for name in left_out(update, {name: material.notes[name] for name in material.given.values()})
+    )
     return facts, waiting
 
 

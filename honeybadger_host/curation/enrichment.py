@@ -29,7 +29,7 @@ from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.entries.entry import Entry, name_in
 from honeybadger_host.text.turn import Turn
 
-_NAMED = "enrichment-"
+ENRICHMENT = "enrichment-"  # begins the names of the questions about entries
 MIN_CHARACTERS = 200  # search finds shorter texts, and those of two sentences, equally well as a whole
 MIN_SENTENCES = 3
 
@@ -40,7 +40,7 @@ class _Answer(Edited):
 
 def enrichment_of(entry_id: str) -> str:
     """Return the name of the question, and of the proposal, about an entry."""
-    return f"{_NAMED}{entry_id}"
+    return f"{ENRICHMENT}{entry_id}"
 
 
 def saved_in(written: Iterable[Change]) -> Iterator[tuple[str, str]]:
@@ -62,17 +62,12 @@ async def note(uses: PassDependencies, group: str, entry_id: str) -> bool:
     return True
 
 
-async def groups_waiting(uses: PassDependencies) -> set[str]:
-    """Return the groups with waiting entries. Raises WorldFailed."""
-    return {key.group for key in await uses.asker.begun(_NAMED)}
-
-
 async def enrich(uses: PassDependencies, group: str) -> bool:
     """Enrich one entry; return whether there was one. Raises OverBudget, ModelFailed, WorldFailed."""
-    name = await uses.asker.unfinished(group, _NAMED)
+    name = await uses.asker.unfinished(group, ENRICHMENT)
     if name is None:
         return False
-    entry_id = name.removeprefix(_NAMED)
+    entry_id = name.removeprefix(ENRICHMENT)
     found = await anyio.to_thread.run_sync(_entry, uses, group, entry_id)
     if found is None:
         await uses.asker.forget(Question(group, name, "enrichment", "", ""))
@@ -80,9 +75,12 @@ async def enrich(uses: PassDependencies, group: str) -> bool:
     entry, digest = found
     text = f"## Saved Text\n{numbered_turn(_as_turn(entry), '1', is_person=True)}"
     question = Question(group, name, "enrichment", read_directive(uses.files, "enrichment"), text)
-    known = Known({entry.id: entry.content}, uses.is_person, digests={entry.id: digest})
     try:
-        await uses.make(question, known, partial(_operations, entry))
+        await uses.make(
+            question,
+            Known({entry.id: entry.content}, uses.is_person, digests={entry.id: digest}),
+            partial(_operations, entry),
+        )
     except WrongAnswer as error:  # the saved entry stays; a second question is not worth its cost
         log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
     return True
@@ -133,5 +131,4 @@ def _operations(entry: Entry, answer: Answer | None) -> Iterator[Operation]:
 
 def _as_turn(entry: Entry) -> Turn:
     """Return an entry as a turn, so that its sentences have numbers."""
-    at = entry.created or BEGINNING
-    return Turn(1, at, "user", entry.by or "a person", entry.by or "", entry.content, 0)
+    return Turn(1, entry.created or BEGINNING, "user", entry.by or "a person", entry.by or "", entry.content, 0)

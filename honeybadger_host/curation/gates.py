@@ -73,8 +73,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
         if not failed:
             touched += counted
         gates = Gates(passed=tuple(name for name, what in found.items() if what is None), failed=failed)
-        state = "refused" if failed else "waiting"
-        checked.append(operation.model_copy(update={"gates": gates, "state": state}))
+        checked.append(operation.model_copy(update={"gates": gates, "state": "refused" if failed else "waiting"}))
     return proposal.model_copy(update={"operations": tuple(checked)})
 
 

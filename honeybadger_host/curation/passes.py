@@ -125,8 +125,9 @@ class PassDependencies:
         question = replace(question, name=kept or f"{question.name}{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"[:-3])
         answer = await self.asker.ask(question)
         try:
-            propose = partial(self._proposed, question, answer, known, operations_of, earlier, **more)
-            proposal = await anyio.to_thread.run_sync(propose)
+            proposal = await anyio.to_thread.run_sync(
+                partial(self._proposed, question, answer, known, operations_of, earlier, **more)
+            )
         except (WrongAnswer, ValidationError) as error:  # the second: a text is too long
             await self.asker.forget(question)
             raise WrongAnswer(str(error)) from None
@@ -145,12 +146,14 @@ class PassDependencies:
         applies = partial(applies_itself, policy=self.settings.curation.apply)
 
         def decide(asked: Asked, now: datetime) -> Outcome:
-            files, entries = self.whole_files, self.entry_files
-            return Applying(files, entries, proposal, applies, until, asked.sender, now).outcome()
+            return Applying(self.whole_files, self.entry_files, proposal, applies, until, asked.sender, now).outcome()
 
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
-        type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(decide)))
+        reply = orjson.loads(
+            await self.change(
+                asked, "consolidate" if proposal.kind == "consolidation" else "dream", ChangeHandler(decide)
+            )
+        )
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))
@@ -326,8 +329,7 @@ def newest_turns(uses: PassDependencies, group: str) -> Turns:
     """Return the newest turns of people in the sessions that changed last. Raises WorldFailed."""
     found: dict[tuple[str, int], Turn] = {}
     for _, session in newest_sessions(uses.home, group):
-        window = uses.turn_logs.window(group, session)
-        turns = uses.turn_logs.since(group, session, 0, window=window)
+        turns = uses.turn_logs.since(group, session, 0, window=uses.turn_logs.window(group, session))
         found |= {(session, turn.number): turn for turn in turns if uses.is_person(turn)}
     return found
 

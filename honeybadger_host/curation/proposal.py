@@ -183,8 +183,7 @@ class Proposal(Part):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Proposal:
-        numbers = [operation.n for operation in self.operations]
-        if len(set(numbers)) != len(numbers):
+        if len({operation.n for operation in self.operations}) != len(self.operations):
             raise _must_be("numbered: no two operations have the same `n`")
         return self
 

@@ -70,8 +70,7 @@ def waiting(home: Path, group: str) -> list[tuple[str, float]]:
 
     A file is read when it changes. Raises as `stored`.
     """
-    found = [each for each in _listed(home, group) if _waits(home, group, *each)]
-    return sorted(found, key=lambda each: -each[1])
+    return sorted((each for each in _listed(home, group) if _waits(home, group, *each)), key=lambda each: -each[1])
 
 
 @lru_cache(10_000)

@@ -17,7 +17,7 @@ import anyio.to_thread
 from honeybadger_host.curation.asking import FAILED
 from honeybadger_host.curation.consolidation import Consolidations
 from honeybadger_host.curation.dreams import Dreamt, DueDreams, dream
-from honeybadger_host.curation.enrichment import enrich, groups_waiting, note, saved_in
+from honeybadger_host.curation.enrichment import ENRICHMENT, enrich, note, saved_in
 from honeybadger_host.curation.passes import PassDependencies, newest_sessions
 from honeybadger_host.journal.changes import Change, TurnAdded
 from honeybadger_host.log import log
@@ -174,11 +174,14 @@ class Curator:
             for group, session in await anyio.to_thread.run_sync(newest_sessions, self.uses.home, "*"):
                 self.jobs.add(Job(group, "consolidation", session))  # all others when they grow
         if self._enriches:
-            for group in await groups_waiting(self.uses):
-                self.jobs.add(Job(group, "enrichment"))
+            for question in await self.uses.asker.begun(ENRICHMENT):
+                self.jobs.add(Job(question.group, "enrichment"))
         async with anyio.create_task_group() as tasks:
             while True:
-                await self._add_noted()
+                for _ in range(len(self._noted)):  # came since the last look
+                    job, entry_id = self._noted.popleft()
+                    if not entry_id or await note(self.uses, job.group, entry_id):
+                        self.jobs.add(job)
                 if self._due_dreams is not None:
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
                         self.jobs.add(Job(group, "dream"))
@@ -186,13 +189,6 @@ class Curator:
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
-
-    async def _add_noted(self) -> None:
-        """Add jobs for the turns and entries that came since the last look."""
-        for _ in range(len(self._noted)):
-            job, entry_id = self._noted.popleft()
-            if not entry_id or await note(self.uses, job.group, entry_id):
-                self.jobs.add(job)
 
     async def _do(self, job: Job) -> None:
         has_more = False

@@ -275,8 +275,7 @@ def _beginning(pick: Pick, room: int) -> list[Evidence]:
 
 def _size(evidence: Iterable[Evidence]) -> int:
     """Return the number of words in quotes; see `MAX_MINUTES_WORDS`."""
-    texts = [each.quote for each in evidence]
-    return sum(len(text.split()) + len(_CJK.findall(text)) // 2 for text in texts)
+    return sum(len(each.quote.split()) + len(_CJK.findall(each.quote)) // 2 for each in evidence)
 
 
 def _joined(evidence: Sequence[Evidence]) -> str:

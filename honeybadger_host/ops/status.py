@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from honeybadger_agent.wording import MAX_NAMED, count_of
 from honeybadger_host import __version__
+from honeybadger_host.curation.asking import budgets_used
 from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.curation.proposal_files import waiting
 from honeybadger_host.documents.versions import removed_unread
@@ -137,7 +138,9 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "consolidations": curator.consolidations.done,
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:MAX_NAMED],
-        "budgets": [] if asker.open_model is None else [budget._asdict() for budget in asker.budgets],
+        "budgets": [
+            budget._asdict() for budget in budgets_used(host.settings.curation, spent) if asker.open_model is not None
+        ],
     }
 
 
