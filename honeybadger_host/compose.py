@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.agents import Agents
 from honeybadger_host.configuration import host_zone
 from honeybadger_host.curation.asking import Asker
@@ -166,7 +165,7 @@ def _put_together(
         # in closed mode a sender's inbox may be another user's
         is_ours=lambda group, agent: senders is None or senders.current.get((group, agent)) in (None, os.geteuid()),
         look_into=lambda folder: pipeline.look_into(folder),
-        until_answered=lambda: answers.until_told(),
+        until_answered=lambda: answers.told.wait(),
         stop=lambda asked, sender, session: pipeline.turn_queue.stop_turn(asked, sender, session),
         threads=Threads(settings.turns.at_once),
     )
@@ -174,7 +173,7 @@ def _put_together(
         memory,
         TaskStates(journal.task_records()),
         host_zone(),
-        running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
+        under_way=lambda: pipeline.turn_queue.under_way,
     )
 
     counters, throttle = Counters(), Throttle()

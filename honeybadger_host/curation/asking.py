@@ -200,7 +200,7 @@ class Asker:
 
     async def forget(self, question: Question) -> None:
         """Forget a useless answer: the next attempt asks the model again."""
-        await self._writer().run(self._journal.forget_turn, question.key)
+        await self._writer().run(self._journal.commit, (), (), [question.key])
 
     async def _said(self, model: Model, question: Question, most: Spent, prompt: int) -> tuple[ModelSaid, int]:
         """Return the answer of a model, and the tokens that are booked for it.

@@ -60,7 +60,7 @@ async def get_messages(
     is_all, limit = asked.sender == OPERATOR, payload.limit or DEFAULT_ROWS
 
     def is_shown(message: Message) -> bool:
-        return is_all or message.is_for(asked.sender)
+        return is_all or message.to is None or asked.sender in (*message.to, message.sender)
 
     ends_at = time.monotonic() + (payload.wait_seconds or 0)
     # after a restore a reader may know a later number

@@ -109,7 +109,8 @@ def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[
 def edits_of_entries(journal: Path, files: Collection[str]) -> Mapping[str, tuple[str, int]]:
     """Return file -> author and time of its newest edit; nothing if the journal cannot be read."""
     with contextlib.suppress(JournalError):
-        return EditReader(journal).newest_of(files)
+        edits = EditReader(journal).edits_of(files)
+        return {row.file: (row.sender, row.at) for row in edits if row.kind != "edit_removed"}
     return {}
 
 

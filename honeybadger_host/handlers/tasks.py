@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, Refusal, ResumeTask, RunTask, ScheduleTask
 from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
@@ -56,13 +57,13 @@ class TaskDependencies:
 
     Args:
         host_zone: the time zone of tasks that name none.
-        running: group -> id of the turn that runs there; empty: none.
+        under_way: group -> the message whose turn runs there.
     """
 
     memory: Dependencies
     states: TaskStates
     host_zone: str
-    running: Callable[[str], str]
+    under_way: Callable[[], Mapping[str, Asked]]
 
     def schedule(self, task: TaskFile, now: datetime) -> Schedule:
         """Return when a task runs. Raises WrongSchedule."""
@@ -243,7 +244,8 @@ def task_row(
     if coming and state.until > now + timedelta(minutes=1) and not isinstance(schedule, Once):
         why = f"the clock was set back: it ran for {time_stamp(state.until)} already, and goes on after that"
     shown = _shown(state, is_paused=bool(problem or task.paused), is_due=is_due, has_more=bool(coming))
-    if deps.running(group).startswith(f"{id_}."):
+    turn = deps.under_way().get(group)
+    if turn is not None and turn.sender == SCHEDULER and turn.request_id.startswith(f"{id_}."):
         shown = "fired"
     row = TaskRow(
         id=id_,

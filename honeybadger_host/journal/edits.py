@@ -249,8 +249,9 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
     connection.executemany("DELETE FROM seen WHERE file = ?", [(file,) for file in looked.gone])
     for one in looked.saved:
         connection.execute("DELETE FROM saved WHERE at < ?", (one.at - KEPT_SAVED_MS,))
-        row = one.file, one.digest, one.at, zlib.compress(one.text, 1)
-        connection.execute("INSERT OR REPLACE INTO saved VALUES (?,?,?,?)", row)
+        connection.execute(
+            "INSERT OR REPLACE INTO saved VALUES (?,?,?,?)", (one.file, one.digest, one.at, zlib.compress(one.text, 1))
+        )
     if looked.up_to is not None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOOKED_AT, looked.up_to))
 
@@ -344,10 +345,6 @@ class EditReader:
         """Return the edits since a time that took notes which their author may not have read, newest first."""
         query = f"SELECT * FROM changes WHERE {IS_UNREAD} AND at >= ? ORDER BY at DESC, seq DESC"  # noqa: S608  a constant
         return [Row._make(row) for row in self.rows(query, (since,))]
-
-    def newest_of(self, files: Collection[str]) -> dict[str, tuple[str, int]]:
-        """Return file -> author and time of its newest edit, of those of some files that people edited."""
-        return {row.file: (row.sender, row.at) for row in self.edits_of(files) if row.kind != "edit_removed"}
 
     def edits_of(self, files: Collection[str], after: int = 0) -> list[Row]:
         """Return the edits of some files behind one change, oldest first."""

@@ -35,7 +35,6 @@ from honeybadger_host.journal.schema import (
     EDIT_KINDS,
     FORGOTTEN_BASE,
     IS_EDIT,
-    Marks,
     TurnKey,
     read_meta,
     read_rows,
@@ -191,10 +190,6 @@ class Found:
     receipts: dict[int, bytes] = field(default_factory=dict)
     turns: dict[TurnKey, bytes] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
-
-    def is_settled(self, marks: Marks) -> bool:
-        """Return whether all changes are durable in their files; recovery would rewrite the others."""
-        return all(seq < marks.first_unsettled(file) for file, seq in self.last.items())
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.receipts or self.turns)

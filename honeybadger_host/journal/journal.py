@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,7 +79,7 @@ class Journal:
     # The identity of the open database, its WAL and the groups' folder, see `identity_of`.
     _files: Mapping[str, tuple[int, int, int] | None]
     _reading: threading.Lock = field(default_factory=threading.Lock)
-    _newest_of: dict[str, int] = field(default_factory=dict)  # group -> its newest change since the start
+    newest_of: dict[str, int] = field(default_factory=dict)  # group -> its newest durable change since the start
     _shared: SharedLog | None = None  # with several machines: takes each transaction before it is committed
     damaged: Sequence[str] = ()  # rows that changed by themselves, as far as that is known
     _pruned_seq: int = 0  # pruning has passed all receipts up to this one; those that are left, as of imports, stay
@@ -110,8 +110,7 @@ class Journal:
                 next_seq, marks = max(last_seq, last_receipt) + 1, read_marks(writer)
                 reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
                 groups = f"{path.parent.parent}/groups/"  # the slash: if it is a link, its target
-                there = [file for file in (str(path), f"{path}-wal", groups) if os.path.exists(file)]
-                files = {file: identity_of(file) for file in there}
+                files = {file: identity_of(file) for file in (str(path), f"{path}-wal", groups) if os.path.exists(file)}
                 journal = cls(path, identity, next_seq, last_seq, last_at, marks, writer, reader, folder, files)
                 journal._shared = shared
                 numbers = range(max(1, next_seq - ROWS_AT_ONCE), next_seq + 1)
@@ -153,7 +152,7 @@ class Journal:
         """Make changes and receipts durable, all or none.
 
         Args:
-            ended: turns that are answered by this.
+            ended: turns that are answered by this, or that nobody will try again.
         Raises:
             WorldFailed: no space; nothing was written, the same call may succeed later.
             StorageFailed: the disk failed, or somebody removed the journal; nothing more may be acknowledged.
@@ -163,7 +162,7 @@ class Journal:
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self.check_files()
-        self._newest_of.update({row.group: row.seq for row in changes})
+        self.newest_of.update({row.group: row.seq for row in changes})
         if changes:
             self.committed_seq = changes[-1].seq
 
@@ -187,10 +186,6 @@ class Journal:
         for file, identity in self._files.items():
             if identity_of(file) != identity:
                 raise StorageFailed(f"{file} was removed or replaced while the host used it: nothing more is saved")
-
-    def has_changed(self, groups: Collection[str], since: int) -> bool:
-        """Return whether a change of some groups behind `since` is durable. Any thread."""
-        return any(self._newest_of.get(group, 0) > since for group in groups)
 
     def mark_projected(self, seq: int, unsettled: Mapping[str, int] | None = None) -> None:
         """Record the changes that are durable in their files: recovery begins behind them.
@@ -288,11 +283,6 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("UPDATE turns SET attempts = 0 WHERE grp=? AND sender=? AND request=?", turn)
 
-    def forget_turn(self, turn: TurnKey) -> None:
-        """Forget a turn that nobody will try again. Raises as `commit`."""
-        with self._transaction() as connection:
-            connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
-
     def keep_looked(self, looked: Looked) -> None:
         """Keep what people changed in their files, all or nothing. Raises as `commit`."""
         with self._transaction() as connection:
@@ -361,8 +351,13 @@ class Journal:
     def _tell_damaged(self, rows: Sequence[str]) -> None:
         self.damaged = rows
         if rows:
-            shown = rows[:MAX_NAMED]
-            log.error("journal.damaged", file=self.path, rows=shown, count=len(rows), now_what=DAMAGED_NOW_WHAT)
+            log.error(
+                "journal.damaged",
+                file=self.path,
+                rows=rows[:MAX_NAMED],
+                count=len(rows),
+                now_what=DAMAGED_NOW_WHAT,
+            )
 
     def pushed(self) -> dict[str, dict[str, int]]:
         """Return the places that `keep_pushed` kept last; none if it never did."""

@@ -97,8 +97,7 @@ def make_or_check(connection: sqlite3.Connection, path: Path, *, expected_identi
             connection.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        application = APPLICATION_ID
-    if application != APPLICATION_ID:
+    elif application != APPLICATION_ID:
         raise JournalError(f"{path} is a database, but not a Honeybadger journal: move it away or choose another home")
     use_wal(connection)
     meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -226,7 +225,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
 def _position_in(connection: sqlite3.Connection) -> JournalPosition:
     connection.execute("BEGIN")  # one moment for all of it
     meta = dict(connection.execute("SELECT key, value FROM meta"))
-    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
-    found = JournalPosition(str(meta["identity"]), int(last), read_marks(connection))
+    (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
+    found = JournalPosition(str(meta["identity"]), last, read_marks(connection))
     connection.execute("COMMIT")
     return found

@@ -101,26 +101,20 @@ def write_events(
             with transaction(writer, path) as connection:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, 1)", (FILES_BEHIND,))
         with transaction(writer, path, shared) as connection:
-            last = _write_rows(connection, events, arriving)
+            last = 0
+            files: set[str] = set()
+            for some in _in_batches(events):
+                insert_changes(connection, some, ())
+                files.update(row.file for row in some if row.kind in LINE_KINDS)
+                last = some[-1].seq
+            insert_changes(connection, (), arriving.receipts)
+            for seen in _in_batches(arriving.seen):
+                write_looked(connection, Looked(seen=seen))
+                files.update(one.file for one in seen)
+            begin_pasts(connection, files)
+            if arriving.forgetting is not None:
+                keep_forgetting(connection, arriving.forgetting)
             _mark(writer, group, last, arriving.unsettled)
-
-
-def _write_rows(connection: sqlite3.Connection, events: Iterable[Row], arriving: Arriving) -> int:
-    """Write all that arrives but the marks; return the number of the last event."""
-    last = 0
-    files: set[str] = set()
-    for some in _in_batches(events):
-        insert_changes(connection, some, ())
-        files.update(row.file for row in some if row.kind in LINE_KINDS)
-        last = some[-1].seq
-    insert_changes(connection, (), arriving.receipts)
-    for seen in _in_batches(arriving.seen):
-        write_looked(connection, Looked(seen=seen))
-        files.update(one.file for one in seen)
-    begin_pasts(connection, files)
-    if arriving.forgetting is not None:
-        keep_forgetting(connection, arriving.forgetting)
-    return last
 
 
 def _mark(connection: sqlite3.Connection, group: str, last: int, unsettled: Mapping[str, int]) -> None:

@@ -209,7 +209,7 @@ class Forgetter:
         # also for an erased plan: a power cut may have damaged index and ledger since then
         await self._read(self._memory.index.read_all, plan.group)
         await self._read(self._memory.index.scrub)
-        await self._pipeline.settle()  # a query that began before may have read the text
+        await self._pipeline.unbatched.settle()  # a query that began before may have read the text
         await self._read(forget_injected, self._memory.ledger, plan)
         if not plan.is_erased:
             done.removed.update(await self._read(remove_quotes, self._home, plan))
@@ -228,7 +228,9 @@ class Forgetter:
             if not found and not files:
                 self.is_interrupted = False
                 return
-            if found.is_settled(self._journal.marks):
+            marks = self._journal.marks
+            # recovery would rewrite changes that are not durable in their files
+            if all(seq < marks.first_unsettled(file) for file, seq in found.last.items()):
                 async with self.recording:
                     is_erased = await self._pipeline.writer.run(self._erase, plan, found, files, done)
                 done.files.update(files)

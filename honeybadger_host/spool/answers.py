@@ -29,6 +29,7 @@ class Answers:
     Args:
         throttle: limits the log lines about replies that cannot be written, by inbox and kind of error.
         passed: called with the name of each point that a batch passes, for tests that stop there.
+        told: set at the next `tell`.
     """
 
     spool: Spool
@@ -38,18 +39,14 @@ class Answers:
     throttle: Throttle
     request_log: RequestLog
     passed: Callable[[str], None]
-    _told: anyio.Event = field(default_factory=anyio.Event)
+    told: anyio.Event = field(default_factory=anyio.Event)
 
     # -- waiting for a reply ----------------------------------------------------------------------------------------
 
     def tell(self) -> None:
         """Wake everybody in this process who waits for a reply: some were written. Event loop."""
-        self._told.set()
-        self._told = anyio.Event()
-
-    async def until_told(self) -> None:
-        """Return when replies have been written."""
-        await self._told.wait()
+        self.told.set()
+        self.told = anyio.Event()
 
     # ----------------------------------------------------------------------------------------------------- refusing
 
@@ -64,20 +61,19 @@ class Answers:
             self.refuse_for_world(request, error)
         except (CutShort, Withdrawn, StorageFailed):
             raise
-        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
-            self.refuse_for_bug(request, error)
+        except Exception as error:
+            log.error("pipeline.failed", **request.named, type=request.type, exc_info=error)
+            self.counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
+            request.refuse(
+                Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it"),
+                dead_reason=f"the host failed: {type(error).__name__}",
+            )
 
     def refuse_for_world(self, request: QueuedRequest, error: WorldFailed | JournalError) -> None:
         """Refuse a request with `unavailable`, e.g. on a full disk. The message does not name the home's path."""
         self.counters.note_error(str(error))
         what = str(error).replace(f"{self.journal.path.parent.parent}/", "")
         request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
-
-    def refuse_for_bug(self, request: QueuedRequest, error: Exception) -> None:
-        log.error("pipeline.failed", **request.named, type=request.type, exc_info=error)
-        self.counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
-        refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
-        request.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
 
     # ------------------------------------------------------------------------------------------------------ replies
 

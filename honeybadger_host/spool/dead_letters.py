@@ -148,8 +148,13 @@ class DeadLetters:
                 drop_dead(DeadLetter(path, {}, None))
             self._counts[folder] = len(letters) - len(oldest)
             if oldest:
-                who = {"group": folder.parent.name, "sender": folder.name}
-                log.warning("dead.dropped", **who, letters=len(oldest), now_what="see what this sender sends")
+                log.warning(
+                    "dead.dropped",
+                    group=folder.parent.name,
+                    sender=folder.name,
+                    letters=len(oldest),
+                    now_what="see what this sender sends",
+                )
 
 
 def _stems_of(shown: str, data: bytes | None) -> tuple[str, str]:

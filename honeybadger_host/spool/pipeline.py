@@ -82,7 +82,7 @@ class Pipeline:
         # Held from the time changes get their numbers until they are committed.
         self._order = anyio.Lock(fast_acquire=True)  # else each batch waits for a round of the event loop
         self.turn_queue = TurnQueue(self._spool, self._journal, self.writer, at_once=settings.turns.at_once)
-        self._unbatched = Unbatched(answers, self.turn_queue, note, self._hand_in, self.wake, self.keep_answer)
+        self.unbatched = Unbatched(answers, self.turn_queue, note, self._hand_in, self.wake, self.keep_answer)
         # Turns that ran, and changes that the host itself asked for: to be decided in the next batches.
         self._ready: list[QueuedRequest] = []
         self.ended = anyio.Event()  # set after `stop`, when all requests that were taken are answered
@@ -110,10 +110,6 @@ class Pipeline:
         self.turn_queue.cancel()
         self._event.set()
 
-    async def settle(self) -> None:
-        """Return when the queries that are under way now are answered. One caller at a time."""
-        await self._unbatched.settle()
-
     async def run(self) -> None:
         """Serve until `stop`."""
         self._loop = asyncio.get_running_loop()
@@ -127,10 +123,10 @@ class Pipeline:
     async def run_once(self, inbox_path: str) -> None:
         """Serve the requests of one inbox and their consequences, and nothing else; instead of `run`."""
         self._spool.discover()
-        self._spool.mark_only(inbox_path)
+        self._spool.mark(f"{inbox_path}/{REQUESTS}")
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks, tasks)
-            while self._unbatched.is_waiting:
+            while self.unbatched.is_waiting:
                 await self._event.wait()
                 await self._serve_waiting(tasks, tasks)
 
@@ -212,7 +208,7 @@ class Pipeline:
                         self._answers.tell()
             for request in received.requests:
                 if isinstance(request.state, Asking):
-                    self._unbatched.begin(request, request.state, tasks, waiting)
+                    self.unbatched.begin(request, request.state, tasks, waiting)
                 elif request.answer_to is not None:
                     self._answers.hand_over(request, request.answer_to)
                 elif request.has_run:
@@ -231,7 +227,7 @@ class Pipeline:
         """List the marked inboxes and fill a batch with decided requests; it stays empty if none waits."""
         now = time.monotonic()
         self._spool.look(now)
-        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._unbatched.busy, most_turns=self.turn_queue.room)
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=self.unbatched.busy, most_turns=self.turn_queue.room)
         received.requests += self._ready[:BATCH_REQUESTS]
         del self._ready[:BATCH_REQUESTS]  # in place: the event loop appends meanwhile
         if not taken and not received.requests:
@@ -265,8 +261,9 @@ class Pipeline:
                     case (digest, reply) if digest == asking.asked.digest:
                         request.state = Answered(reply, REPEATED)
                     case (_, _):
-                        taken = "another request of this sender had this id: use a new id"
-                        request.refuse(Refusal("conflict", taken, field="id"))
+                        request.refuse(
+                            Refusal("conflict", "another request of this sender had this id: use a new id", field="id")
+                        )
 
     # ------------------------------------------------------------------------------------------------------- decide
 

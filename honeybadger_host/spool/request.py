@@ -195,8 +195,9 @@ class RequestReader:
         except FileNotFoundError:
             raise
         except Changing:
-            why = f"{name!r} changes all the time: rename into the box what is finished"
-            raise _Unserved(why, again_in=_REREAD_SECONDS) from None
+            raise _Unserved(
+                f"{name!r} changes all the time: rename into the box what is finished", again_in=_REREAD_SECONDS
+            ) from None
         except NotRegular as error:
             raise _Unserved(f"{name!r} is {error}, a request is a regular file: it was not read") from None
         except OSError as error:
@@ -217,13 +218,16 @@ class RequestReader:
         request.size, request.signature = incoming.size, incoming.signature
         if inbox.uid is not None and incoming.uid != inbox.uid:
             request.owner = incoming.uid
-            why = f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner"
-            raise _Unserved(why, "forbidden")
+            raise _Unserved(
+                f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner", "forbidden"
+            )
         if incoming.size > most:
             raise _Unserved(f"the request has {incoming.size} bytes, the limit is {most}: send less", "too_large")
         if incoming.links > 1:  # link and unlink, as maildir delivers
-            why = f"{name!r} has {incoming.links} names (hard links), it was not read: rename into the box"
-            raise _Unserved(why, again_in=_REREAD_SECONDS)
+            raise _Unserved(
+                f"{name!r} has {incoming.links} names (hard links), it was not read: rename into the box",
+                again_in=_REREAD_SECONDS,
+            )
         if not REQUEST_ID.fullmatch(name[:-5]):
             raise _Unserved(f"{name!r} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json")
 
@@ -233,16 +237,18 @@ class RequestReader:
         try:
             envelope = wire.parse_request(request.data, request.stem)
         except NotARequest as error:
-            again_in = _REREAD_SECONDS if error.is_unfinished else None
-            raise _Unserved(error.message, again_in=again_in) from None
+            raise _Unserved(error.message, again_in=_REREAD_SECONDS if error.is_unfinished else None) from None
         types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.inbox.is_turns else (wire.REQUEST_TYPES, TURN_TYPES)
         request.type = envelope.type if envelope.type in types else "unknown"
         inbox = request.inbox
         if inbox.group == GLOBAL_GROUP:
             raise _forbidden("group", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own")
         if is_system_sender(inbox.sender):
-            why = "is reserved for what the host itself writes down: send under a name of your own"
-            raise _forbidden("sender", f"sender {inbox.sender!r} {why}")
+            raise _forbidden(
+                "sender",
+                f"sender {inbox.sender!r} is reserved for what the host itself writes down: send under a name of your "
+                "own",
+            )
         if envelope.group not in (None, inbox.group):
             raise _forbidden("group", f"group must be {inbox.group!r}: you are where you write")
         if envelope.sender not in (None, inbox.sender):
@@ -263,9 +269,16 @@ class RequestReader:
         handler = self.handlers.get(envelope.type)
         if handler is None:
             raise Refusal("invalid", f"type {envelope.type} is not served by this host", field="type")
-        digest = hashlib.sha256(request.data).digest()
         request.state = Asking(
-            Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload, digest), handler
+            Asked(
+                inbox.group,
+                inbox.sender,
+                envelope.id,
+                envelope.session,
+                payload,
+                hashlib.sha256(request.data).digest(),
+            ),
+            handler,
         )
 
 

@@ -74,11 +74,6 @@ class TurnQueue:
         """The messages that are being answered, by group. Any thread."""
         return {running.asked.group: running.asked for running in list(self._running.values()) if running.has_lane}
 
-    def running_of(self, group: str, sender: str) -> str:
-        """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""
-        asked = self.under_way.get(group)
-        return asked.request_id if asked is not None and asked.sender == sender else ""
-
     async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
         """Wait for a lane behind the turns of people, and take it; see `let_in`."""
         key, may_begin = asked.key, anyio.Event()
@@ -155,8 +150,11 @@ class TurnQueue:
             is_meant = inbox.is_turns and inbox.group == asked.group and sender in (None, inbox.sender)
             if is_meant and await self._take_back(inbox, payload.turn, asked.sender):
                 return _stopped(asked, payload.turn, "taken_back")
-        why = f"no turn {payload.turn} waits or runs here: it was answered, taken back, or never sent"
-        raise Refusal("not_found", why, field="payload.turn")
+        raise Refusal(
+            "not_found",
+            f"no turn {payload.turn} waits or runs here: it was answered, taken back, or never sent",
+            field="payload.turn",
+        )
 
     async def _take_back(self, inbox: Inbox, request: str, by: str) -> bool:
         """Answer a turn that has not begun, so that it never does; return whether there was one."""
@@ -175,8 +173,8 @@ class TurnQueue:
         try:
             if (seen := opened.look(name)) is None:
                 return False
-            why = f"{by} asked to stop this before it began: nothing was said"
-            opened.reply(name, dump_error(request, Refusal("unavailable", why)))
+            refusal = Refusal("unavailable", f"{by} asked to stop this before it began: nothing was said")
+            opened.reply(name, dump_error(request, refusal))
             opened.remove_reply(f"{request}{STREAM}")  # of an attempt before a restart
             if not opened.remove(name, seen):
                 raise WorldFailed(f"{request} cannot be removed")
@@ -211,7 +209,7 @@ class TurnQueue:
         turn = asked.key
         begun = await self._writer.run(self._journal.begin_turn, turn, asked.digest)
         if begun.attempts > ATTEMPTS:
-            await self._writer.run(self._journal.forget_turn, turn)  # sent again, it starts over
+            await self._writer.run(self._journal.commit, (), (), [turn])  # sent again, it starts over
             raise CutShort(begun.attempts - 1)
         if begun.attempts > 1:
             log.warning("turn.resumed", group=turn.group, sender=turn.sender, id=turn.request, attempt=begun.attempts)
@@ -225,8 +223,7 @@ class TurnQueue:
                     os.write(stream, line)
 
         try:
-            stop = self._running[turn].stop
-            name = turn_name(turn, asked.digest)
+            name, stop = turn_name(turn, asked.digest), self._running[turn].stop
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except (anyio.get_cancelled_exc_class(), Refusal, WorldFailed):
             with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):  # not a crash: not counted

@@ -74,7 +74,7 @@ class Unbatched:
         return bool(self._waiting)
 
     async def settle(self) -> None:
-        """Return when the queries that have begun so far are answered."""
+        """Return when the queries that have begun so far are answered. One caller at a time."""
         await self._answering.settle()
         await self._replying.settle()
 
@@ -128,8 +128,11 @@ class Unbatched:
         try:
             with self._answers.refusing(request):
                 if is_one_too_many:
-                    why = f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first"
-                    raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
+                    raise Refusal(
+                        "rate_limited",
+                        f"{MAX_WAITING} requests of this sender wait already: let some of them be answered first",
+                        retry_after_seconds=RETRY_SECONDS,
+                    )
                 result = await handler.answer(asking.asked)
                 if handler.is_kept:
                     await self._keep(asking.asked, result)
@@ -154,8 +157,9 @@ class Unbatched:
                     inbox = request.inbox if request.inbox.is_turns else None
                     asking.handler = await self._turn_queue.run(asking.asked, handler, inbox)
             except CutShort as error:
-                why = f"{error}: it is kept in data/dead/, report it"
-                request.refuse(Refusal("internal", why), dead_reason=str(error))
+                request.refuse(
+                    Refusal("internal", f"{error}: it is kept in data/dead/, report it"), dead_reason=str(error)
+                )
             except Withdrawn:
                 log.info("turn.withdrawn", **request.named)
                 self._let_go(request)

@@ -161,8 +161,13 @@ class Watcher:
 
     def _complain(self, folder: str, error: OSError) -> None:
         if self._throttle.passes(error.errno) is not None:
-            now_what = "the sweep finds all; if a limit is reached: fs.inotify.max_user_watches and max_user_instances"
-            log.error("watch.failed", folder=folder, error=str(error), now_what=now_what)
+            log.error(
+                "watch.failed",
+                folder=folder,
+                error=str(error),
+                now_what="the sweep finds all; if a limit is reached: fs.inotify.max_user_watches and "
+                "max_user_instances",
+            )
 
     def listen(self, folder: str) -> None:
         """Report the next arrival in a folder. Call it before listing the folder, which finds earlier arrivals.

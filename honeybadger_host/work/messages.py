@@ -40,10 +40,6 @@ class Message(Edited):
     to: Texts | None = None
     request: str = ""
 
-    def is_for(self, name: str) -> bool:
-        """Return whether a sender may see it: it is for all, for this sender, or its own."""
-        return self.to is None or name in self.to or name == self.sender
-
 
 def members_of(message: Message) -> dict[str, Any]:
     """Return the members of a message that are shown and pushed; `to` is None if it is for all."""

@@ -155,8 +155,7 @@ class Pusher:
         return sorted(found, key=lambda each: each[1].seq)
 
     async def _keep(self) -> None:
-        places = {target.key: target.places for target in self.targets}
-        await self.writer.run(self.journal.keep_pushed, places)
+        await self.writer.run(self.journal.keep_pushed, {target.key: target.places for target in self.targets})
 
     async def _deliver(self, push: Push, group: str, message: Message) -> None:
         """Deliver a message. Raises NotDelivered, OSError."""

@@ -151,10 +151,6 @@ class Scheduler:
         groups = self.groups.refresh().items()
         return [tasks_folder(name) for name, inside in groups if "tasks" in inside and has_tasks(name)]
 
-    def _touch_all(self) -> None:
-        for folder in self.folders():
-            self.touch_folder(folder)
-
     def wake(self) -> None:
         """Start a look. Any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
@@ -166,15 +162,15 @@ class Scheduler:
         for turn in await anyio.to_thread.run_sync(self.journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
-        await anyio.to_thread.run_sync(self._touch_all)
+        for folder in await anyio.to_thread.run_sync(self.folders):
+            await anyio.to_thread.run_sync(self.touch_folder, folder)
         async with anyio.create_task_group() as tasks:
             while True:
                 self._event = anyio.Event()
                 steps, wakes_at = await anyio.to_thread.run_sync(self._look)
                 for key, step in steps:
                     tasks.start_soon(self._do, key, step)
-                seconds = (wakes_at - self.clock()).total_seconds()
-                with anyio.move_on_after(min(seconds, LOOK_SECONDS)):
+                with anyio.move_on_after(min((wakes_at - self.clock()).total_seconds(), LOOK_SECONDS)):
                     await self._event.wait()
 
     # -------------------------------------------------------------------------------------------------------- looking
@@ -261,8 +257,8 @@ class Scheduler:
             return None
         self.states.waiting.pop(key, None)
         if state.asked is not None:
-            asked = Run(*key, task, known.data, state.asked, is_asked=True)
-            return why_skipped(asked, state, self.home, self.turn_logs)[0]
+            run = Run(*key, task, known.data, state.asked, is_asked=True)
+            return why_skipped(run, state, self.home, self.turn_logs)[0]
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)

@@ -90,8 +90,7 @@ def read_cron(expression: str, zone: ZoneInfo, now: datetime, least_seconds: flo
             f"of month, month, day of week, such as `0 9 * * MON-FRI`"
         ) from None
     cron = Cron(line, zone)
-    first = next_run(cron, now)
-    if first is None:
+    if next_run(cron, now) is None:
         raise ValueError(f"cron line {line!r} never fires: no date of the next 50 years fits it")
     if least_seconds > 1 and len(parsed.seconds) > 1:
         raise ValueError(f"cron line {line!r} fires more than once a minute; allowed is once in {least_seconds:g} s")
@@ -121,8 +120,10 @@ def next_run(schedule: Schedule, after: datetime) -> datetime | None:
             return anchor.astimezone(UTC) + (passed + 1) * every
         case Cron(expression=expression, zone=zone):
             fields = expression.split()
-            follows_the_clock = fields[-5].startswith("*") or fields[-4].startswith("*")
-            return (_next_on_the_clock if follows_the_clock else _next_fixed)(expression, zone, after)
+            if not (fields[-5].startswith("*") or fields[-4].startswith("*")):
+                return _next_fixed(expression, zone, after)
+            shown = [_next_shown(expression, zone, after, fold) for fold in (0, 1)]
+            return min((at for at in shown if at is not None), default=None)
 
 
 def runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
@@ -141,12 +142,6 @@ def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | 
         if at > after:
             return at
     return None
-
-
-def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """Return the first moment at which the wall clock of the zone shows a matching time."""
-    found = [_next_shown(expression, zone, after, fold) for fold in (0, 1)]
-    return min((at for at in found if at is not None), default=None)
 
 
 def _next_shown(expression: str, zone: ZoneInfo, after: datetime, fold: Literal[0, 1]) -> datetime | None:

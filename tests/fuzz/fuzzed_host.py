@@ -105,9 +105,9 @@ class FuzzedHost:
             for one in received.requests:
                 match one.state:
                     case Asking(handler=WaitingHandler() as waiting) as asking:
-                        anyio.run(pipeline._unbatched.wait, one, asking, waiting)
+                        anyio.run(pipeline.unbatched.wait, one, asking, waiting)
                     case Asking(handler=QueryHandler() as query) as asking:
-                        pipeline._unbatched.answer_query(one, asking, query)
+                        pipeline.unbatched.answer_query(one, asking, query)
         assert not os.path.lexists(path), "the request is still there"
         return reply.read_bytes()
 

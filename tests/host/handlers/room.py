@@ -62,7 +62,7 @@ class Room:
         self.wall_ahead = 0.0
         self.monotonic = 0.0
         self.asked = 0
-        self.running = ""
+        self.under_way: dict[str, Asked] = {}
         self.restart()
 
     def restart(self) -> None:
@@ -109,7 +109,7 @@ class Room:
             dependencies, _unused, lambda group, agent: True, lambda folder: None, _unused, _unused, Threads(1)
         )
         task_dependencies = TaskDependencies(
-            dependencies, self.task_states, "Europe/Berlin", running=lambda group: self.running
+            dependencies, self.task_states, "Europe/Berlin", under_way=lambda: self.under_way
         )
         curator = cast(Any, SimpleNamespace(uses=SimpleNamespace(memory_window=0)))  # nothing is consolidated
         self.table = build_table(dependencies, curator, _unused, runtime, task_dependencies)

@@ -1,5 +1,6 @@
 """The requests about tasks on real files: what is scheduled, refused, paused, resumed, cancelled and shown."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ def test_a_requested_run_is_recorded_once(room: Room) -> None:
     state = room.task_states.current("main", "read-the-news")
     assert state is not None
     assert (state.asked, state.why) == (NOW, "asked for by ann")
-    room.running = f"read-the-news.{stamp_of(NOW)}"
+    asked = replace(room.asking("list_tasks", {}, "scheduler"), request_id=f"read-the-news.{stamp_of(NOW)}")
+    room.under_way["main"] = asked
     assert room.ask("list_tasks")["tasks"][0]["state"] == "fired"
-    assert run_in(room.running) == ("read-the-news", NOW)
+    assert run_in(asked.request_id) == ("read-the-news", NOW)
