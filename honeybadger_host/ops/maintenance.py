@@ -176,12 +176,12 @@ async def _checkpoint(host: Host) -> None:
     """Make written files durable, and mark their changes in the journal as written."""
     journal, projections = host.journal, host.projections
     seen = -1
+    full_since = 0.0  # 0: the disk was not full at the last round
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
         journal.check_files()
         if seen == journal.committed_seq == journal.projected_seq:
             continue
-        seen = journal.committed_seq
         try:
             # `look` and `mark_projected` take the writer's place for a moment; no request waits for the fsync between
             (paths, unsettled), last = await host.pipeline.writer.run(
@@ -192,8 +192,13 @@ async def _checkpoint(host: Host) -> None:
             await host.pipeline.writer.run(journal.mark_projected, last, unsettled)
             if await anyio.to_thread.run_sync(journal.checkpoint):
                 await host.pipeline.writer.run(journal.begin_wal)
+            seen = last
+            if full_since:
+                log.info("journal.recovered", seconds=round(time.monotonic() - full_since, 1))
+                full_since = 0.0
         except WorldFailed as error:  # such as a full disk: the next round tries again. A failed fsync ends the host.
             _note(host, "journal.waiting", str(error), error=str(error))
+            full_since = full_since or time.monotonic()
 
 
 async def _remove_expired(host: Host) -> None:

@@ -101,6 +101,21 @@ def test_a_full_journal_is_unavailable_and_later_works_once(
     host.stop()
 
 
+def test_a_checkpoint_says_that_it_waits_for_space_and_has_it(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("write,create", "journal.db", errno.ENOSPC)
+    host = make_host(env=fault.env).start()
+    stranger.do("before", content="before")
+    with open(stranger.memory, "r+b"):  # the note waits, and the checkpoint for it, until this is closed
+        stranger.do("r1", content="r1")
+        fault.begin()
+    host.wait_for_event("journal.waiting")
+    fault.end()
+    host.wait_for_event("journal.recovered")
+    host.stop()
+
+
 @needs_mount
 def test_notes_on_a_full_disk_are_written_once_later(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
     with mounted(home / "groups", "size=64k") as groups:
