@@ -222,7 +222,7 @@ class Answering:
             Mailbox(Path(inbox.path)).create()
             with contextlib.closing(open_box(inbox)) as opened:
                 opened.remove_reply(f"{request_id}{SUFFIX}")
-                opened.publish(f"{request_id}{SUFFIX}", message.data)
+                opened.write(opened.requests_fd, f"{request_id}{SUFFIX}", message.data)
             taken = self._taken[key] = _Taken(digest, message.reply, now)
         taken.reply_to, taken.asked_at = message.reply, now
         if taken.task is None:

@@ -284,8 +284,9 @@ class EditReader:
     def seen(self, files: Collection[str]) -> dict[str, Seen]:
         """Return those of some files that were looked at."""
         query = "SELECT * FROM seen WHERE file IN (SELECT value FROM json_each(?))"
-        rows = self.rows(query, (_listed(files),))
-        return {row[0]: Seen(row[0], row[1], Signature(*row[2:6]), *row[6:]) for row in rows}
+        return {
+            row[0]: Seen(row[0], row[1], Signature(*row[2:6]), *row[6:]) for row in self.rows(query, (_listed(files),))
+        }
 
     def stamps(self, files: Sequence[str]) -> dict[str, Signature]:
         """Return those of some files that were looked at, with their signatures then."""
@@ -338,8 +339,7 @@ class EditReader:
         if any(wanted in (row.offset, fingerprint_of(edit_of(row).after)) for row in self.edits_of([file])):
             return True
         query = "SELECT offset, data FROM changes WHERE file = ? AND offset IN (?, 0)"
-        rows = self.rows(query, (file, wanted))
-        return any(offset or digest_of(data) == digest for offset, data in rows)
+        return any(offset or digest_of(data) == digest for offset, data in self.rows(query, (file, wanted)))
 
     def unread(self, since: int) -> list[Row]:
         """Return the edits since a time that took notes which their author may not have read, newest first."""

@@ -58,8 +58,8 @@ def begin_pasts(connection: sqlite3.Connection, files: Iterable[str]) -> None:
     rows = map(Row._make, connection.execute(query, (names,)).fetchall())
     for file, of_file in groupby(rows, lambda row: row.file):
         _begin_past(connection, [*of_file], *seen.pop(file, (0, None)))
-    unchanged = [(file, seq + 1, text) for file, (seq, text) in seen.items() if text is not None]
-    insert_texts(connection, unchanged)
+    # of those that are left no change is known
+    insert_texts(connection, [(file, seq + 1, text) for file, (seq, text) in seen.items() if text is not None])
 
 
 def _begin_past(connection: sqlite3.Connection, rows: Sequence[Row], seen_seq: int, text: bytes | None) -> None:

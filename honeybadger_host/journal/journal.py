@@ -272,8 +272,7 @@ class Journal:
 
     def unfinished(self, sender: str) -> list[TurnKey]:
         """Return the turns of a sender that were begun and are not answered. Any thread."""
-        rows = self.rows("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
-        return list(map(TurnKey._make, rows))
+        return [*map(TurnKey._make, self.rows("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,)))]
 
     def give_up_turn(self, turn: TurnKey) -> None:
         """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.
@@ -298,9 +297,10 @@ class Journal:
 
     def expire(self, seqs: Sequence[int]) -> None:
         """Keep nothing of entries of working memory that have expired. Raises as `commit`."""
-        query = "UPDATE changes SET kind = 'working_removed', data = x'' WHERE seq = ?"
         with self._transaction() as connection:
-            connection.executemany(query, [(seq,) for seq in seqs])
+            connection.executemany(
+                "UPDATE changes SET kind = 'working_removed', data = x'' WHERE seq = ?", [(seq,) for seq in seqs]
+            )
 
     def forget_files(self, files: Sequence[str]) -> None:
         """Forget how files were that are over, and what people made of them. Raises as `commit`."""

@@ -157,8 +157,7 @@ def stretches(path: Path) -> list[range]:
     """
     numbers = " UNION ".join(f"SELECT DISTINCT coalesce(seq, 0) / {ROWS_AT_ONCE} FROM {table}" for table in COLUMNS)  # noqa: S608  constants
     query = f"SELECT 0 UNION SELECT DISTINCT id / {4 * ROWS_AT_ONCE} FROM digests UNION {numbers} ORDER BY 1 DESC"  # noqa: S608  constants
-    firsts = [number * ROWS_AT_ONCE for (number,) in read_rows(path, query)]
-    return [range(first, first + ROWS_AT_ONCE) for first in firsts]
+    return [range(number * ROWS_AT_ONCE, (number + 1) * ROWS_AT_ONCE) for (number,) in read_rows(path, query)]
 
 
 def damaged_rows(path: Path, numbers: range) -> list[str]:

@@ -61,14 +61,16 @@ def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
 
 def read_group(path: Path, group: str, up_to: int) -> Iterator[Row]:
     """Yield the changes of a group, oldest first. Raises JournalError."""
-    query = "SELECT * FROM changes WHERE grp = ? AND seq <= ? ORDER BY seq"
-    return (Row._make(row) for row in read_rows(path, query, (group, up_to)))
+    return map(
+        Row._make, read_rows(path, "SELECT * FROM changes WHERE grp = ? AND seq <= ? ORDER BY seq", (group, up_to))
+    )
 
 
 def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
     """Yield the receipts of a group, oldest first. Raises JournalError."""
-    query = "SELECT * FROM receipts WHERE grp = ? AND seq <= ? ORDER BY seq"
-    return (Receipt._make(row) for row in read_rows(path, query, (group, up_to)))
+    return map(
+        Receipt._make, read_rows(path, "SELECT * FROM receipts WHERE grp = ? AND seq <= ? ORDER BY seq", (group, up_to))
+    )
 
 
 def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:

@@ -90,13 +90,10 @@ class OpenInbox:
 
     def reply(self, name: str, data: bytes) -> None:
         """Write a reply under the request's name, complete or not at all. Raises OSError."""
-        self._write(self.replies_fd, name, data)
+        self.write(self.replies_fd, name, data)
 
-    def publish(self, name: str, data: bytes) -> None:
-        """Put a request into the folder, complete or not at all. Raises OSError."""
-        self._write(self.requests_fd, name, data)
-
-    def _write(self, folder_fd: int, name: str, data: bytes) -> None:
+    def write(self, folder_fd: int, name: str, data: bytes) -> None:
+        """Write a file into one of the folders, complete or not at all. Raises OSError."""
         temporary = f".{threading.get_ident():x}.tmp"  # short: a rename costs more the longer the name is
         try:
             fd = open_new(temporary, within=folder_fd)

@@ -160,8 +160,7 @@ class Pusher:
     async def _deliver(self, push: Push, group: str, message: Message) -> None:
         """Deliver a message. Raises NotDelivered, OSError."""
         message_id = f"{self.journal.identity}-{message.seq}"
-        pushed = {"id": message_id, "group": group, **members_of(message)}
-        data = orjson.dumps(pushed, option=orjson.OPT_APPEND_NEWLINE)
+        data = orjson.dumps({"id": message_id, "group": group, **members_of(message)}, option=orjson.OPT_APPEND_NEWLINE)
         with anyio.move_on_after(DELIVERY_SECONDS):
             if push.command:
                 await _run(push.command, data, self.home)

@@ -76,8 +76,8 @@ class Run:
             members["asked"] = None
         if not self.is_asked:
             members["until"] = self.at
-        after = state.after(event, now, run=self.at, missed=self.missed, heard=self.heard, seen=self.seen, **members)
-        return recorded(self.group, after)
+        members |= {"run": self.at, "missed": self.missed, "heard": self.heard, "seen": self.seen}
+        return recorded(self.group, state.after(event, now, **members))
 
 
 def why_skipped(run: Run, before: TaskState, home: Path, turn_logs: TurnLogs) -> tuple[Run, str]:

@@ -148,8 +148,11 @@ class Scheduler:
 
     def folders(self) -> list[str]:
         """Return the folders of tasks that exist, below the home folder. Reads folders."""
-        groups = self.groups.refresh().items()
-        return [tasks_folder(name) for name, inside in groups if "tasks" in inside and has_tasks(name)]
+        return [
+            tasks_folder(name)
+            for name, inside in self.groups.refresh().items()
+            if "tasks" in inside and has_tasks(name)
+        ]
 
     def wake(self) -> None:
         """Start a look. Any thread."""
@@ -357,8 +360,7 @@ class Scheduler:
         """
         group, task = key
         if asked is None:
-            name = f"{task}.{event}.{stamp_of(self.clock())}"
-            asked = Asked(group, SCHEDULER, name, "main", ListTasks())
+            asked = Asked(group, SCHEDULER, f"{task}.{event}.{stamp_of(self.clock())}", "main", ListTasks())
         asked = replace(asked, digest=hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest())
         handler = ChangeHandler(lambda asked, now: Outcome({}, (change(now),)))
         reply = orjson.loads(await self.change(asked, "run_task", handler))

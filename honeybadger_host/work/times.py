@@ -116,8 +116,7 @@ def next_run(schedule: Schedule, after: datetime) -> datetime | None:
         case Once(at=at):
             return at.astimezone(UTC) if at > after else None
         case Interval(every=every, anchor=anchor):
-            passed = max((after - anchor) // every, 0)
-            return anchor.astimezone(UTC) + (passed + 1) * every
+            return anchor.astimezone(UTC) + (max((after - anchor) // every, 0) + 1) * every
         case Cron(expression=expression, zone=zone):
             fields = expression.split()
             if not (fields[-5].startswith("*") or fields[-4].startswith("*")):
@@ -196,10 +195,9 @@ def due(
         grace_seconds = SKIP_GRACE_SECONDS
     newest = _newest(schedule, since, now, MAX_MADE_UP if missed == "all" else 1)
     in_time = [at for at in newest if grace_seconds is None or (now - at).total_seconds() <= grace_seconds]
-    run = in_time[0] if in_time else None
-    if run is None:
+    if not in_time:
         return Due(None, (first, newest[-1]), newest[-1])
-    return Due(run, missed_before(schedule, since, run), run)
+    return Due(in_time[0], missed_before(schedule, since, in_time[0]), in_time[0])
 
 
 def missed_before(schedule: Schedule, since: datetime, run: datetime) -> tuple[datetime, datetime] | None:
