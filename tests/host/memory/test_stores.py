@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.journal.changes import (
-    Change,
-    FileRemoved,
-    FileWritten,
-    Store,
-    TurnAdded,
-    UnitOfWork,
-    WholeFiles,
-)
+from honeybadger_host.journal.changes import Change, FileRemoved, FileWritten, Store, TurnAdded, UnitOfWork, WholeFiles
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import dump_turn
@@ -76,13 +68,7 @@ def turns(home: Path) -> Stored:
         said = Turn(turn_logs.next_number("main", "main"), NOW, "user", "user", "bee", f"turn {number}", 1)
         return TurnAdded("main", "main", said, dump_turn(said, "r"))
 
-    return Stored(
-        [turn_logs],
-        lambda: turn_logs.next_number("main", "main") - 1,
-        0,
-        change,
-        lambda number: number,
-    )
+    return Stored([turn_logs], lambda: turn_logs.next_number("main", "main") - 1, 0, change, lambda number: number)
 
 
 def documents(home: Path) -> Stored:
