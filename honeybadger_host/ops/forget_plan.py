@@ -61,6 +61,8 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
         if _is_wanted(row, wanted) and not _is_emptied(row.data):
             rows.append(row.seq)
             said += _said_by(row)
+            if wanted.session is not None and row.kind == "session":  # others may have a short one by chance
+                said += (text for text in _texts_put(row.data) if len(folded(text)) >= MIN_CHARACTERS)
     wanted_files = (file for file in files_of(home, group) if _is_wanted_file(group, file, wanted))
     files = [file for file in wanted_files if not _is_emptied(read_whole(home / file) or b"")]
     for file in files:

@@ -417,10 +417,13 @@ def test_notes_from_a_conversation_go_with_its_session(home: Path, make_host: Ho
     make_host(AT_ONCE | script(home, NOTING, delay_seconds=0.001)).start()
     assert stranger.chat("chat1", "Please remember that I want walnut")["ok"]
     assert "planks of walnut" in stranger.memory_text()
+    facts = {"add_facts": ["The workshop smells of wax"]}
+    assert stranger.ask("u", request("u", "update_session", session="main", payload=facts))["ok"]
+    assert stranger.ask("n", request("n", content="The workshop smells of wax"))["ok"]
     settle(home)
     (home / "script.json").unlink()
     assert forget(home, "--session", "main")["left"] == []
-    assert files_with(home, b"alnut") == []
+    assert files_with(home, b"alnut", b"smells of wax") == []
 
 
 @pytest.mark.parametrize("is_removed", [False, True])
