@@ -75,7 +75,7 @@ def texts(path: Path, file: str, last: int) -> list[bytes | None]:
     return [version.text if (version := version_at(past, seq)).is_known else None for seq in range(last + 1)]
 
 
-def test_each_edit_keeps_its_number_and_its_lines(old: Old, path: Path) -> None:
+def test_each_edit_keeps_its_number_and_the_old_journal_is_kept(old: Old, path: Path) -> None:
     old.change(MEMORY, "note", TEA, 0)
     old.edit(MEMORY, TEA, b"Mine.\n" + TEA)
     old.change(MEMORY, "note", CAKE, 1)
@@ -89,6 +89,8 @@ def test_each_edit_keeps_its_number_and_its_lines(old: Old, path: Path) -> None:
         (1, "note", "ann"),
     ]
     assert damaged_rows(path, range(10)) == []
+    with contextlib.closing(sqlite3.connect(f"{path}.before-11")) as kept:
+        assert kept.execute("SELECT count(*) FROM edits").fetchone() == (1,)
 
 
 def test_a_past_begins_with_the_oldest_known_text(old: Old, path: Path) -> None:
@@ -109,19 +111,20 @@ def test_a_note_that_came_during_a_save_stays(old: Old, path: Path) -> None:
     assert texts(path, MEMORY, 3)[-1] == b"Mine.\n" + TEA + CAKE
 
 
-def test_removed_notes_are_lines_that_went(old: Old, path: Path) -> None:
+@pytest.mark.parametrize(("left", "gone"), [(CAKE, [TEA]), (b"", [TEA, CAKE])])
+def test_removed_notes_are_lines_that_went(old: Old, path: Path, left: bytes, gone: list[bytes]) -> None:
     old.change(MEMORY, "note", TEA, 7)
     old.change(MEMORY, "note", CAKE, 1)
     held = b"Before" + TEA + CAKE
-    note = {"at": len(b"Before"), "text": TEA.decode(), "above": 0}
-    data = orjson.dumps({"size": 1, "to": 1, "notes": [note]})
+    notes = [{"at": held.index(note), "text": note.decode(), "above": 0} for note in gone]
+    data = orjson.dumps({"size": 1, "to": 1, "notes": notes})
     old.change(MEMORY, "note_removed", data, fingerprint(held))
-    old.change(MEMORY, "note_restored", data, fingerprint(b"Before" + CAKE))
+    old.change(MEMORY, "note_restored", data, fingerprint(b"Before" + left))
     old.saw(MEMORY, held)
     folded(old, path)
-    assert texts(path, MEMORY, 4) == [b"Before", b"Before" + TEA, held, b"Before" + CAKE, held]
+    assert texts(path, MEMORY, 4) == [b"Before", b"Before" + TEA, held, b"Before" + left, held]
     rows = read_log(path, LogFilter(kind="note_removed"), 9)
-    assert notes_in(b"".join(hunks_of(rows[0])[0].removed)) == [TEA.lstrip()]
+    assert notes_in(b"".join(hunks_of(rows[0])[0].removed)) == [note.lstrip() for note in gone]
     assert damaged_rows(path, range(10)) == []
 
 
@@ -131,10 +134,3 @@ def test_a_note_removed_from_unknown_text_keeps_its_lines(old: Old, path: Path) 
     folded(old, path)
     (row,) = read_log(path, LogFilter(file=MEMORY), 9)
     assert (texts(path, MEMORY, 1)[-1], edit_of(row).hunks) == (None, [(0, lines_of(TEA), [])])
-
-
-def test_the_journal_as_it_was_is_kept_beside(old: Old, path: Path) -> None:
-    old.edit(MEMORY, None, b"Mine.\n")
-    folded(old, path)
-    with contextlib.closing(sqlite3.connect(f"{path}.before-11")) as kept:
-        assert kept.execute("SELECT count(*) FROM edits").fetchone() == (1,)

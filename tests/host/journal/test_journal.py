@@ -51,18 +51,11 @@ def journal(path: Path) -> Iterator[Journal]:
     opened.close()
 
 
-def reopened(path: Path, identity: str | None = None) -> Journal:
-    return Journal.open(path, expected_identity=identity)
-
-
 def content(path: Path) -> tuple[list[int], list[int]]:
     """Return the seqs of changes and of receipts, as another program reads them."""
-    connection = sqlite3.connect(path)
-    try:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         changes = [found for (found,) in connection.execute("SELECT seq FROM changes ORDER BY seq")]
         return changes, [found for (found,) in connection.execute("SELECT seq FROM receipts ORDER BY seq")]
-    finally:
-        connection.close()
 
 
 def test_a_batch_with_a_known_receipt_changes_nothing(journal: Journal, path: Path) -> None:
@@ -115,7 +108,7 @@ def test_ids_are_found_in_any_order(path: Path, asks_first: bool) -> None:
         first.commit([row(number)], [receipt(number, request=request)])
         assert first.receipts_of("main", "user", ids).keys() == set(ids[:number])
     first.close()
-    second = reopened(path)
+    second = Journal.open(path)
     assert second.receipts_of("main", "user", [*ids, "absent"]).keys() == set(ids)
     second.close()
 
@@ -166,7 +159,7 @@ def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> Non
     journal.mark_projected(7)
     journal.commit([row(2)], [receipt(2)])
     journal.close()
-    again = reopened(path)
+    again = Journal.open(path)
     assert [found.seq for found in again.unprojected()] == [2]
     again.close()
 
@@ -194,25 +187,19 @@ def test_garbage_is_refused_and_not_touched(path: Path, data: bytes, identity: s
 
 
 def test_another_programs_database_is_refused_and_not_touched(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE recipes (name)")
-    connection.commit()
-    connection.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE recipes (name)")
     assert "not a Honeybadger journal: move it away" in refused(path)
     assert [each.name for each in path.parent.iterdir()] == ["journal.db"]
 
 
 def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     Journal.open(path).close()
-    connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    connection.close()
-    assert f"has schema {SCHEMA_VERSION + 1}; this host knows {SCHEMA_VERSION}" in refused(path)
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 9")
-    connection.close()
-    assert "has schema 9; this host knows 11 and brings 7 forward" in refused(path)
+    for version in (SCHEMA_VERSION + 1, 9):
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+            connection.execute(f"PRAGMA user_version = {version}")
+        assert f"has schema {version}; this host knows {SCHEMA_VERSION} and brings 7 forward" in refused(path)
 
 
 @pytest.fixture
@@ -237,7 +224,7 @@ def shape(path: Path) -> list[tuple[object]]:
 def test_an_older_journal_is_upgraded_whole(old: Path, tmp_path: Path) -> None:
     assert read_position(old).marks == Marks(2, {})
     for _ in range(2):
-        journal = reopened(old, "0123abcd")
+        journal = Journal.open(old, expected_identity="0123abcd")
         assert (journal.committed_seq, journal.last_at, journal.marks) == (2000, 3000, Marks(2, {}))
         assert [found.seq for found in journal.unprojected()] == list(range(3, 2001))
         assert journal.receipts_of("main", "user", ["r2000"]).keys() == {"r2000"}
@@ -250,7 +237,7 @@ def test_a_backup_of_an_older_journal_is_upgraded_by_its_host(old: Path, tmp_pat
     before = shape(old)
     assert copy_journal(old, tmp_path / "copy.db", marks=Marks(1, {})).marks == Marks(1, {})
     assert shape(old) == shape(tmp_path / "copy.db") == before
-    reopened(tmp_path / "copy.db").close()
+    Journal.open(tmp_path / "copy.db").close()
     assert shape(tmp_path / "copy.db")[-1] == (SCHEMA_VERSION,)
 
 
@@ -259,10 +246,10 @@ def test_an_upgrade_on_a_full_disk_keeps_the_schema(old: Path) -> None:
     with contextlib.closing(sqlite3.connect(old)) as other:
         other.execute("SELECT * FROM meta").fetchall()  # keeps the WAL and its index, so only pages are written
         with little_space(6_000), pytest.raises((WorldFailed, StorageFailed)):
-            reopened(old)
+            Journal.open(old)
     assert [path.name for path in old.parent.glob("*before*")] == []
     assert shape(old) == before
-    reopened(old).close()
+    Journal.open(old).close()
     assert shape(old) != before
 
 
