@@ -102,8 +102,8 @@ def taken_back(
 ) -> bytes | None:
     """Return the later text that a person takes back who saves an earlier one; None: nothing says that they do.
 
-    Their editor was open all the time: the later text has no note that came since the earlier one. Of several it is the
-    newest.
+    Their editor was open all the time: the later text has no note that came since the earlier one, and all lines of
+    that one that are still there. Of several it is the newest.
 
     Args:
         came: when a person saved the earlier text, in milliseconds; 0: nobody did within the last hour.
@@ -112,6 +112,7 @@ def taken_back(
         recent: texts that people saved in that time.
     """
     later = [(one.at, one.text) for one in recent]
+    merged_at = {one.at for one in recent}  # what a save was merged into was in nobody's editor
     for version in versions:
         before_run = _without(version.text, [row.data for row in version.run])
         edit = version.end - len(version.run) - 1
@@ -119,12 +120,15 @@ def taken_back(
         if text.startswith(before_run) and version.text.startswith(text):
             came = max([came, at, *(row.at for row in version.run if row.data.strip() in text)])
             break
-        later.append((at, before_run))
+        if at not in merged_at:
+            later.append((at, before_run))
     notes, there = _headings_in(text), _headings_in(versions[0].text)
     last = next(reversed(notes), b"")  # who lacks it has an older text open
+    stayed = {*filter(bytes.strip, lines_of(text))} & {*lines_of(versions[0].text)}
     for at, one in sorted(later, reverse=True):
         read = _headings_in(one)
-        if at > came and one != text and read <= notes & there and read[last] == notes[last]:
+        is_read = read <= notes & there and read[last] == notes[last] and stayed <= {*lines_of(one)}
+        if at > came and one != text and is_read:
             return one
     return None
 

@@ -383,6 +383,17 @@ def test_typing_is_taken_back_in_several_steps(world: World) -> None:
         assert all(note(f"n{known}") in world.text for known in range(1, number + 1))
 
 
+def test_the_same_text_saved_again_takes_no_line_of_another(world: World) -> None:
+    world.add("a")
+    opened = world.text
+    world.look(seconds=60)
+    mine = opened + b"Mine.\n"
+    for text in (b"Yours.\n" + opened, mine, b"Yours.\nToo.\n" + opened, mine):
+        world.save(text)
+        world.look(seconds=10)
+    assert world.text == b"Yours.\nToo.\n" + mine
+
+
 def test_a_deletion_is_taken_back_beside_new_notes(world: World) -> None:
     world.add("n1", "n2", "n3")
     opened = world.text
