@@ -180,8 +180,7 @@ class Servers:
         self.credentials, self.scheme = credentials, scheme
         ports = free_ports(2 * count)
         clients, routes = ports[:count], ports[count:]
-        self.between: dict[tuple[int, int], Proxy] = {}
-        """From which server to which, if they are divisible."""
+        self.between: dict[tuple[int, int], Proxy] = {}  # from which server to which, if they are divisible
         if is_divisible:
             pairs = itertools.permutations(range(count), 2)
             self.between = {pair: Proxy([routes[pair[1]]]) for pair in pairs}
@@ -232,12 +231,9 @@ class Proxy:
         self._ports, self._scheme = list(ports), scheme
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.is_cut = threading.Event()
-        self.is_deaf = threading.Event()
-        """What the server answers is held back; what the client says arrives."""
-        self.is_lying = threading.Event()
-        """Who connects is told by this proxy, in plain text, to send a key."""
-        self.heard = bytearray()
-        """What was said to it then."""
+        self.is_deaf = threading.Event()  # what the server answers is held back; what the client says arrives
+        self.is_lying = threading.Event()  # who connects is told by this proxy, in plain text, to send a key
+        self.heard = bytearray()  # what was said to it then
         self._is_closed = False
         self._open: list[socket.socket] = []
         self._accepting = threading.Thread(target=self._accept, daemon=True)

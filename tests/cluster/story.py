@@ -102,11 +102,9 @@ class Client(Worker):
             {group: RawSender(machine.home, group, name).make() for group in self._groups}
             for machine in cluster.machines
         ]
-        self.acknowledged: list[tuple[str, str]] = []
-        """Group and id of each request that was done."""
+        self.acknowledged: list[tuple[str, str]] = []  # group and id of each request that was done
         self.waits_for = ""
-        self.took: list[tuple[float, float]] = []
-        """When each was answered, monotonic, and after how many seconds."""
+        self.took: list[tuple[float, float]] = []  # when each was answered, monotonic, and after how many seconds
         self.failed = ""
 
     def run(self) -> None:
@@ -217,15 +215,12 @@ class Story:
         ]
         self.person = Person(cluster, self.owner, seed)
         self.unit = Unit(cluster)
-        self.secrets: list[str] = []
-        """Texts that were said and forgotten."""
-        self.left: list[dict[str, str]] = []
-        """What `forget` said is left somewhere, for whoever reads the figures."""
+        self.secrets: list[str] = []  # texts that were said and forgotten
+        self.left: list[dict[str, str]] = []  # what `forget` said is left somewhere, for whoever reads the figures
         self.stood_still: list[float] = []
         """The longest that anybody waited for an answer while something was forgotten and nothing failed."""
         self.done: Counter[str] = Counter()
-        self.told: list[str] = []
-        """When which fault was, for who looks for the cause of what it did."""
+        self.told: list[str] = []  # when which fault was, for who looks for the cause of what it did
         for machine in cluster.machines:
             give_clock(machine)
             machine.host.launch()

@@ -39,8 +39,7 @@ class Guarded:
 
     cluster: Cluster
     folder: Path
-    keys: dict[str, str]
-    """The public half of each, by who has it."""
+    keys: dict[str, str]  # the public half of each, by who has it
 
     @property
     def url(self) -> str:
