@@ -165,12 +165,7 @@ def edit(seq: int, before: bytes, after: bytes) -> Row:
 
 
 def told(held: bytes, *rows: Row) -> list[tuple[bytes, object]]:
-    found = blame_lines(Past(FILE, rows), held)
-    return [
-        (line.text, line.origin if isinstance(line.origin, str) else line.origin.seq)
-        for line in found
-        if line.text.strip()
-    ]
+    return [(text, name(origin)) for text, origin in blame_lines(Past(FILE, rows), held) if text.strip()]
 
 
 def test_a_note_late_in_a_save_is_its_signers() -> None:
