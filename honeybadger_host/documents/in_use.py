@@ -46,7 +46,11 @@ def is_whole(file: str, data: bytes) -> bool:
     """Return whether a file is UTF-8, or a JSON object."""
     if is_json(file):
         return object_in(data) is not None
-    return data == data.decode(errors="ignore").encode()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def merged_as(file: str, base: bytes, newest: bytes, saved: bytes) -> bytes:

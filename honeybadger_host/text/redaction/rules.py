@@ -204,10 +204,13 @@ def card_numbers(text: str) -> Iterator[Found]:
     """
     for match in CARD.finditer(text):
         digits = re.sub(r"[ -]", "", match[0])
-        doubled = (int(digit) * (2 - place % 2) for place, digit in enumerate(reversed(digits), start=1))
-        is_valid = sum(n - 9 if n > 9 else n for n in doubled) % 10 == 0
-        if not is_valid or not _ISSUER.fullmatch(digits) or (len(digits) == 15) != digits.startswith(("34", "37")):
+        if not _ISSUER.fullmatch(digits) or (len(digits) == 15) != digits.startswith(("34", "37")) or not _luhn(digits):
             continue
         is_grouped = len(digits) < len(match[0])
         if is_grouped or _CARD_WORD.search(text, max(0, match.start() - 60), match.end() + 30):
             yield Found("card-number", *match.span())
+
+
+def _luhn(digits: str) -> bool:
+    doubled = (int(digit) * (2 - place % 2) for place, digit in enumerate(reversed(digits), start=1))
+    return sum(n - 9 if n > 9 else n for n in doubled) % 10 == 0
