@@ -147,7 +147,8 @@ def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Itera
         yield f"   {line}"
     evidence = operation.get("evidence", [])
     if operation["op"] in ("write_history", "write_summary"):  # its lines say who said what, and when
-        if turns := dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence):
+        turns = dict.fromkeys(f"{each['session']}#{each['turn']}" for each in evidence)
+        if turns:
             yield f"   said in {', '.join(turns)}"
         evidence = []
     for each in evidence:

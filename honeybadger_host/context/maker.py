@@ -211,6 +211,7 @@ class ContextMaker:
 
 def result_of(context: Context, recalled: Recalled, seq: int) -> dict[str, Any]:
     """Return a `ContextResult` without messages."""
+    missing = {id_ for part in context.titled(RECALLED) for id_ in part.missing}
     begun = _begun(context.stable)
     whole = begun.copy()
     whole.update(context.system[len(context.stable) :].encode())
@@ -225,7 +226,7 @@ def result_of(context: Context, recalled: Recalled, seq: int) -> dict[str, Any]:
         "tokens": context.tokens,
         "budget_tokens": context.budget_tokens,
         "is_over_budget": context.is_over_budget,
-        "recalled": recalled.rows({id_ for part in context.titled(RECALLED) for id_ in part.missing}),
+        "recalled": recalled.rows(missing),
     }
 
 

@@ -184,15 +184,13 @@ class Asker:
 
         Raises WorldFailed.
         """
-        return (await self._writer().run(self._journal.begin_turn, question.key, question.digest)).steps
+        begun = await self._writer().run(self._journal.begin_turn, question.key, question.digest)
+        return begun.steps
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
         """Return the questions with this prefix that have no proposal yet. Raises WorldFailed."""
-        return [
-            key
-            for key in await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
-            if key.request.startswith(prefix)
-        ]
+        keys = await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
+        return [key for key in keys if key.request.startswith(prefix)]
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
         """Return the name of one of a group's questions with this prefix, or None. Raises WorldFailed."""

@@ -134,10 +134,8 @@ class Consolidations:
         last = [one for each in earlier if mark and each.id == mark.proposal for one in each.operations]
         told = {quote.turn for operation in last if operation.op == "write_summary" for quote in operation.evidence}
         summary = [turn for turn in before if turn.number in told]
-        return (
-            Material(session, now, before, summary, uses.notes_in(group), uses.is_person, earlier),
-            again is not None or len(now) < len(due),
-        )
+        material = Material(session, now, before, summary, uses.notes_in(group), uses.is_person, earlier)
+        return material, again is not None or len(now) < len(due)
 
 
 def _named(session: str) -> str:
@@ -251,9 +249,8 @@ def _proposed(material: Material, answer: Answer | None, *, prose: bool) -> Sequ
         said, model = read_answer(answer.text, Consolidated), answer.model
     before = (each for proposal in material.proposals for each in proposal.operations)
     waiting = {each.op for each in before if each.by and each.state == "waiting"} - {"add"}
-    return [
-        each for each in operations_of(said, material, model, prose=prose) if not (each.waits and each.op in waiting)
-    ]
+    operations = operations_of(said, material, model, prose=prose)
+    return [each for each in operations if not (each.waits and each.op in waiting)]
 
 
 def operations_of(answer: Consolidated, material: Material, model: str, *, prose: bool) -> list[Operation]:
@@ -367,10 +364,9 @@ def _update(update: str, material: Material, model: str) -> tuple[list[Fact], li
                 why="the model adds it",
             )
         )
-    waiting += (
-        Operation(n=1, op="retire", sources=(name,), waits=ONLY_A_PERSON, why="the model leaves it out")
-        for name in left_out(update, {name: material.notes[name] for name in material.given.values()})
-    )
+    for name in left_out(update, {name: material.notes[name] for name in material.given.values()}):
+        why = "the model leaves it out"
+        waiting.append(Operation(n=1, op="retire", sources=(name,), waits=ONLY_A_PERSON, why=why))
     return facts, waiting
 
 

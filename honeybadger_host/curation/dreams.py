@@ -50,7 +50,7 @@ from honeybadger_host.memory.entries.entry import Entry
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, as_turn, feedback_file, read_feedback
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.turn_log_store import dreamt_file, inferred_file
-from honeybadger_host.search.sources import groups_of, sources
+from honeybadger_host.search.sources import groups_of, is_archive, sources
 from honeybadger_host.text.labels import each_once, folded, is_below
 from honeybadger_host.text.neutralise import estimate_tokens, one_line
 from honeybadger_host.work.times import Cron, next_run
@@ -93,11 +93,8 @@ class DueDreams:
         if self._looked_at > BEGINNING and not self._is_time(self._looked_at, now):
             return []
         self._looked_at = now
-        return [
-            name
-            for name in groups_of(self.home)
-            if name != GLOBAL_GROUP and "/" not in name and self._is_due(name, now)  # archives have one
-        ]
+        names = [name for name in groups_of(self.home) if name != GLOBAL_GROUP and not is_archive(name)]
+        return [name for name in names if self._is_due(name, now)]
 
     def _is_time(self, since: datetime, now: datetime) -> bool:
         """Return whether a time of the schedule has passed since a moment; missed times count once."""

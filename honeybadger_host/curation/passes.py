@@ -149,11 +149,8 @@ class PassDependencies:
             return Applying(self.whole_files, self.entry_files, proposal, applies, until, asked.sender, now).outcome()
 
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire(), question.digest)
-        reply = orjson.loads(
-            await self.change(
-                asked, "consolidate" if proposal.kind == "consolidation" else "dream", ChangeHandler(decide)
-            )
-        )
+        type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
+        reply = orjson.loads(await self.change(asked, type_name, ChangeHandler(decide)))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         data = await anyio.to_thread.run_sync(read_whole, self.home / proposal_file(proposal.group, proposal.id))

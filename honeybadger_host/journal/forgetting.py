@@ -312,9 +312,8 @@ def empty(
         (held,) = connection.execute("SELECT data FROM changes WHERE seq = ?", (seq,)).fetchone()
         connection.execute("INSERT OR IGNORE INTO emptied VALUES (?, ?)", (seq, salted(salt, held)))
         connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, seq))
-    connection.executemany(
-        "UPDATE receipts SET reply = ? WHERE seq = ?", [(reply, seq) for seq, reply in found.receipts.items()]
-    )
+    replies = [(reply, seq) for seq, reply in found.receipts.items()]
+    connection.executemany("UPDATE receipts SET reply = ? WHERE seq = ?", replies)
     for key in found.turns:  # it may have gone on since
         where = "grp = ? AND sender = ? AND request = ?"
         for (steps,) in connection.execute(f"SELECT steps FROM turns WHERE {where}", key).fetchall():  # noqa: S608  a constant

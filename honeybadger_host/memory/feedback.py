@@ -55,7 +55,8 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
         if opened is None:
             return []
         fd, size = opened
-        for feedback in checked_lines(Feedback, (line for _, line in lines_back(fd, size)), "feedback.skipped"):
+        lines = (line for _, line in lines_back(fd, size))
+        for feedback in checked_lines(Feedback, lines, "feedback.skipped"):
             if feedback.at < since or len(found) == most:
                 break
             found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)

@@ -196,7 +196,8 @@ def restore(archive: Path, home: Path) -> tuple[Manifest, int]:
     """
     if not archive.exists():
         raise NotFound(f"there is no {archive}")
-    if taken := [part for part in PARTS if os.path.lexists(home / part)]:
+    taken = [part for part in PARTS if os.path.lexists(home / part)]
+    if taken:
         raise HomeError(f"{home} has {', '.join(taken)}: restore into another home, or move that away first")
     is_new = not home.exists()
     try:

@@ -152,11 +152,8 @@ class Blocks:
 
     def gone(self) -> list[int]:
         """Return the numbers of removed documents in the blocks."""
-        return [
-            number
-            for span in self._spans
-            for (number,) in self._db.rows("SELECT doc FROM gone WHERE doc BETWEEN ? AND ?", span)
-        ]
+        query = "SELECT doc FROM gone WHERE doc BETWEEN ? AND ?"
+        return [number for span in self._spans for (number,) in self._db.rows(query, span)]
 
     def numbers(self, words: Collection[str]) -> dict[str, int]:
         """Return word -> term id, for words that any group has."""
@@ -180,7 +177,6 @@ def _write(db: sqlite3.Connection, block: Block) -> None:
     db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", (first, int(numbers[-1]), labels, block.rows.tobytes()))
     terms, starts, packed = block.postings
     data, bounds = packed.tobytes(), (starts * packed.itemsize).tolist()
-    rows = (
-        (first, term, data[begin:end]) for term, begin, end in zip(terms.tolist(), bounds, bounds[1:], strict=False)
-    )
+    slices = zip(terms.tolist(), bounds, bounds[1:], strict=False)
+    rows = ((first, term, data[begin:end]) for term, begin, end in slices)
     db.executemany("INSERT INTO postings VALUES (?, ?, ?)", rows)

@@ -150,11 +150,8 @@ class IndexWriter:
             yield [source.file for source, signature in some if indexed.get(source.file, ())[1:] != signature]
         if folders is not None and met < known:
             there = {source.file for source, _ in sources(self._home, group, set())}
-            gone = [
-                file
-                for (file,) in self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
-                if file not in there
-            ]
+            rows = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", span)
+            gone = [file for (file,) in rows if file not in there]
             for start in range(0, len(gone), IN_ONE_QUERY):
                 yield gone[start : start + IN_ONE_QUERY]
 
@@ -171,10 +168,8 @@ class IndexWriter:
 
     def _read(self, files: Sequence[str]) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which are not finished."""
-        known = {
-            file: Known(*row)
-            for file, *row in self._db.rows_in("SELECT file, number, inode, mark FROM sources WHERE file IN", files)
-        }
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        known = {file: Known(*row) for file, *row in self._db.rows_in(query, files)}
         changes = Changes()
         left: list[str] = []
         size = 0
@@ -360,10 +355,8 @@ class IndexWriter:
             mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
         is_replaced = mark == 0
         for most in (READ_AT_ONCE, _MAX_BYTES):
-            data, signature = read_source(self._home, source.file, start=mark, most_bytes=most, is_cut=True) or (
-                b"",
-                None,
-            )
+            found = read_source(self._home, source.file, start=mark, most_bytes=most, is_cut=True)
+            data, signature = found or (b"", None)
             pieces, whole, skipped = turns_of(data)
             if whole or len(data) < most:
                 break

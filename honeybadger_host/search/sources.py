@@ -58,6 +58,11 @@ def archive_of(group: str) -> str:
     return f"{group}/archive"
 
 
+def is_archive(group: str) -> bool:
+    """Return whether a group of the index is the archive of one."""
+    return "/" in group
+
+
 def files_called(group: str, name: str) -> list[str]:
     """Return the files whose parts are called `name#key`; the name is a file's, or the session of a log."""
     files = [f"groups/{group}/{name}", f"data/context/{group}/{name}", f"data/sessions/{group}/{name}.jsonl"]

@@ -53,18 +53,17 @@ def serve(home: Path, where: Path | int, told: Callable[[str], None], *, may_wri
         told("it can change memory" if may_write else "it only reads; --write lets it change memory")
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after it has stopped
             signal.signal(number, lambda number, frame: sys.exit(0))
-        uvicorn.Server(
-            uvicorn.Config(
-                app,
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,  # seconds: a stream of changes never ends by itself
-            )
-        ).run(sockets=[listening])
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,  # seconds: a stream of changes never ends
+        )
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextlib.contextmanager

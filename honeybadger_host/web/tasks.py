@@ -34,14 +34,11 @@ def tasks(visit: Visit) -> Response:
 
 def task(visit: Visit) -> Response:
     task = visit.read(made(ListTasks, task=str(visit.path["task"]))).tasks[0]
-    return visit.page(
-        "task.html",
-        task=task,
-        told={
-            key: value if isinstance(value, str) else orjson.dumps(value).decode()
-            for key, value in (task.task or {}).items()
-        },
-    )
+    told = {
+        key: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for key, value in (task.task or {}).items()
+    }
+    return visit.page("task.html", task=task, told=told)
 
 
 def acted(visit: Visit, form: dict[str, str]) -> Response:

@@ -155,7 +155,8 @@ class Pusher:
         return sorted(found, key=lambda each: each[1].seq)
 
     async def _keep(self) -> None:
-        await self.writer.run(self.journal.keep_pushed, {target.key: target.places for target in self.targets})
+        places = {target.key: target.places for target in self.targets}
+        await self.writer.run(self.journal.keep_pushed, places)
 
     async def _deliver(self, push: Push, group: str, message: Message) -> None:
         """Deliver a message. Raises NotDelivered, OSError."""

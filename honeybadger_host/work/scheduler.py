@@ -148,11 +148,8 @@ class Scheduler:
 
     def folders(self) -> list[str]:
         """Return the folders of tasks that exist, below the home folder. Reads folders."""
-        return [
-            tasks_folder(name)
-            for name, inside in self.groups.refresh().items()
-            if "tasks" in inside and has_tasks(name)
-        ]
+        groups = self.groups.refresh().items()
+        return [tasks_folder(name) for name, inside in groups if "tasks" in inside and has_tasks(name)]
 
     def wake(self) -> None:
         """Start a look. Any thread."""
@@ -173,7 +170,8 @@ class Scheduler:
                 steps, wakes_at = await anyio.to_thread.run_sync(self._look)
                 for key, step in steps:
                     tasks.start_soon(self._do, key, step)
-                with anyio.move_on_after(min((wakes_at - self.clock()).total_seconds(), LOOK_SECONDS)):
+                seconds = (wakes_at - self.clock()).total_seconds()
+                with anyio.move_on_after(min(seconds, LOOK_SECONDS)):
                     await self._event.wait()
 
     # -------------------------------------------------------------------------------------------------------- looking

@@ -50,11 +50,8 @@ def list_memory_entries(deps: Dependencies, asked: Asked[ListMemoryEntries], now
         if payload.name is not None:
             total = len(page)
     else:
-        matching = [
-            each
-            for each in lookups.listed(group, among, newest=is_newest)
-            if _holds(deps.entry_files, payload.where, group, each[0])
-        ]
+        every = lookups.listed(group, among, newest=is_newest)
+        matching = [each for each in every if _holds(deps.entry_files, payload.where, group, each[0])]
         page, total = matching[offset : offset + limit], len(matching)
     rows, has_more = _with_texts(deps.entry_files, group, page, with_content=payload.with_content or False)
     return {

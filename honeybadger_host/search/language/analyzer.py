@@ -254,9 +254,8 @@ def _language(text: str) -> str:
     said = _FUNCTION_WORD.findall(text.casefold().replace("\u2019", "'"))
     words = [word for word in said if word in _STOPS_IN or ("'" in word and _ELISION.match(word))]
     english = [word for word in words if word in STOP["english"]]
-    counts = Counter(
-        chain.from_iterable(_STOPS_IN.get(word, ("french",)) for word in words if word not in STOP["english"])
-    )
+    others = (_STOPS_IN.get(word, ("french",)) for word in words if word not in STOP["english"])
+    counts = Counter(chain.from_iterable(others))
     best = max(counts, key=counts.__getitem__, default="english")
     only_english = sum(1 for word in english if word not in STOP[best])
     return best if counts[best] > only_english else "english"
@@ -294,9 +293,8 @@ def _fold(word: str) -> str:
     """Return a casefolded word without accents."""
     if word.isascii():
         return word
-    return "".join(
-        letter for letter in unicodedata.normalize("NFKD", word.translate(_PLAIN)) if not unicodedata.combining(letter)
-    )
+    plain = unicodedata.normalize("NFKD", word.translate(_PLAIN))
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
 
 
 def _stem(word: str, language: str) -> str:
