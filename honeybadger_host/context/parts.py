@@ -92,7 +92,7 @@ def file_part(title: str, source: str, loaded: Loaded, weight: float = 0.0) -> P
         case _ if not loaded.clean or loaded.clean.isspace():
             return Part(title, source, weight=weight, why="the file is blank")
         case _:
-            return Part(title, source, loaded.clean, "whole", weight=weight, tokens=loaded.tokens)
+            return Part(title, source, loaded.clean, "whole", weight=weight, tokens=loaded.tokens, why=loaded.fault)
 
 
 def specialists_part(specialists: Sequence[Agent]) -> Part:
@@ -115,7 +115,7 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         made = loaded.newest_notes(room)
         tokens = loaded.tokens_of(made.text)
         if not (made.left_out or made.is_shortened or made.has_lost_text):
-            return part._replace(text=made.text, tokens=tokens, why=made.why_together)
+            return part._replace(text=made.text, tokens=tokens, why=made.why_together or part.why)
         why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
         if loaded.unread:
             why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
@@ -125,7 +125,8 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
         if 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # it is always cut
             return part._replace(fit=cut)
         whole = loaded.notes.whole
-        return part._replace(text=whole.text, tokens=loaded.tokens_of(whole.text), why=whole.why, fit=cut)
+        why = whole.why or part.why
+        return part._replace(text=whole.text, tokens=loaded.tokens_of(whole.text), why=why, fit=cut)
     served = all_notes(loaded.notes, loaded.unread)
     return part._replace(
         text=served.text,

@@ -104,7 +104,7 @@ def read_group_files(deps: Dependencies, asked: Asked, now: datetime) -> Mapping
                 )
                 problems.append({"file": name, "message": why})
             if text is not None and text.fault:
-                problems.append({"file": name, "message": f"{text.fault}; its last good version is shown"})
+                problems.append({"file": name, "message": text.fault})
         except FileProblem as problem:
             result[member] = None
             problems.append({"file": name, "message": problem.message})

@@ -122,8 +122,10 @@ def test_notes_in_another_encoding_are_served_and_found(stranger: RawSender) -> 
     (problem,) = stranger.do("read", "read_group_files")["problems"]
     assert "save it as UTF-8; its last good version is shown" in problem["message"]
     stranger.do("more", content="likes plum jam")
-    system = context(stranger)["system"]
-    assert ("At Müller's." in system, "likes plum jam" in system) == (True, True)
+    made = context(stranger)
+    (part,) = (part for part in made["sections"] if part["title"] == "## Remembered Facts")
+    assert ("At Müller's." in made["system"], "likes plum jam" in made["system"]) == (True, True)
+    assert part["why"] == problem["message"]
     wait_for(lambda: hits(stranger, "plum jam"), what="the new note is found")
     assert [hit["author"] for hit in hits(stranger, "Müller's")] == ["human"]
     assert stranger.memory.read_bytes() == other

@@ -36,7 +36,7 @@ class GroupText:
         unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
         edited: notes that a person changed, see `NoteBook`.
         extent: of the document; None: it is not known.
-        fault: what is wrong with the file, whose last good version this is; empty: nothing.
+        fault: what is wrong with the file, whose last good version this is; None: nothing.
     """
 
     file: str
@@ -45,7 +45,7 @@ class GroupText:
     unread: Mapping[str, int] | None = None
     edited: Mapping[str, EditedBy] = field(default_factory=lambda: NOT_EDITED)
     extent: Extent | None = field(default=None, compare=False, repr=False)
-    fault: str = ""
+    fault: str | None = None
 
     @cached_property
     def clean(self) -> str:
@@ -193,7 +193,7 @@ class GroupFiles:
         try:
             text_of(file, data)
         except FileProblem as problem:
-            return replace(made, fault=problem.message)
+            return replace(made, fault=f"{problem.message}; its last good version is shown")
         return made
 
     @staticmethod
