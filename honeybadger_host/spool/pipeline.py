@@ -123,7 +123,7 @@ class Pipeline:
     async def run_once(self, inbox_path: str) -> None:
         """Serve the requests of one inbox and their consequences, and nothing else; instead of `run`."""
         self._spool.discover()
-        self._spool.mark(f"{inbox_path}/{REQUESTS}")
+        self._spool.mark_only(inbox_path)
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks, tasks)
             while self.unbatched.is_waiting:

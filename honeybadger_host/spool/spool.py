@@ -46,7 +46,7 @@ class Spool:
         # `requests/` and `turns/` of all senders, by their paths. Replaced, never changed: for any thread.
         self.inboxes: Mapping[str, Inbox] = {}
         self._marked: set[str] = set()
-        self._is_everywhere = False
+        self._is_everywhere = True  # at a start: what waits is served in the order of names, over all senders
         self.looks = 0
         self.sweeps = 0
         self.sweep_cost = 0.0  # seconds of processor time that the last look into all inboxes took
@@ -101,6 +101,11 @@ class Spool:
             self._is_everywhere = True
         else:
             self._marked.add(folder)
+
+    def mark_only(self, path: str) -> None:
+        """Look into one sender's inbox next, and into others only when something comes there."""
+        self._is_everywhere = False
+        self._marked.add(f"{path}/{REQUESTS}")
 
     def look(self, now: float) -> None:
         """List the marked inboxes and new ones; in a sweep all."""

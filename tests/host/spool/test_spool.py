@@ -62,6 +62,16 @@ def test_a_longer_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPa
     assert {*first, *place.take_all()} == names
 
 
+def test_the_first_look_is_into_all_inboxes(place: Place) -> None:
+    """Else what waits at a start is served in the order in which the inboxes are watched."""
+    alice = place.sender("main", "alice", "b.json")
+    place.sender("main", "bob", "a.json")
+    place.spool.discover()
+    place.spool.mark(f"{alice}/requests")
+    place.spool.look(0.0)
+    assert place.take_all() == ["a.json", "b.json"]
+
+
 def test_what_waits_in_a_removed_inbox_is_not_taken(place: Place) -> None:
     root = place.sender("main", "alice", "a.json", "b.json")
     place.sender("main", "bob", "a.json")
