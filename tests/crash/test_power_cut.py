@@ -88,7 +88,8 @@ def test_power_cuts_at_every_call_keep_what_was_acknowledged(
     nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
 ) -> None:
     total = Figures()
-    ways = itertools.cycle[tuple[When, bool]]((("before", False), ("after", True), ("torn", True), ("before", True)))
+    all_ways: list[tuple[When, bool]] = [("before", False), ("after", True), ("torn", True), ("before", True)]
+    ways = itertools.cycle(all_ways)
     for number in rounds(total, "cuts", _MIN_CUTS, capsys):
         when, is_mixed = next(ways)
         folder = tmp_path / str(number)
