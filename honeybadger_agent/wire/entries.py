@@ -58,7 +58,7 @@ class EntryResult(Result):
     updated: str | None = Field(description="Last save: UTC, RFC 3339; null as for `created`.")
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
     edited_by: str | None = Field(
-        default=None, description="Only in `get_memory`: who changed it last in its file, after `by` signed it."
+        default=None, description="Only in `get_memory`: the person who changed its words last, after `by` signed it."
     )
     reinforced: int = Field(description="How often the same text was saved again.")
     pinned: bool = Field(default=False, description="Curation never merges or retires it.")

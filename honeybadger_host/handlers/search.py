@@ -15,6 +15,7 @@ from honeybadger_host.context.subject import GROUNDS
 from honeybadger_host.errors import JournalError
 from honeybadger_host.handler_kinds import Asked
 from honeybadger_host.journal.edits import EditReader
+from honeybadger_host.memory.entries.entry import author_in
 from honeybadger_host.memory.markdown.group_files import GroupFiles
 from honeybadger_host.memory.markdown.notes import is_pinned
 from honeybadger_host.search.documents import KINDS, Kind
@@ -100,9 +101,13 @@ def as_edited(journal: Path, files: GroupFiles, found: Sequence[Found]) -> dict[
     edited = edits_of_entries(journal, entries) if entries else {}
     shown: dict[int, Found] = {}
     for one in found:
-        author, at = edited.get(one.file, (one.author, 0))
-        is_later = one.kind == "entry" and at / 1000 > (one.at or 0.0)
-        shown[one.number] = one._replace(author=author, at=at / 1000) if is_later else note_as_edited(files, one)
+        author, at = edited.get(one.file, ("", 0))
+        if one.kind != "entry":
+            shown[one.number] = note_as_edited(files, one)
+        elif at / 1000 > (one.at or 0.0):
+            shown[one.number] = one._replace(author=author, at=at / 1000)
+        else:
+            shown[one.number] = one._replace(author=author_in(one.author, one.marks) or "")
     return shown
 
 

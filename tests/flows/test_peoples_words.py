@@ -99,6 +99,14 @@ def test_a_reworded_entry_says_who_reworded_it(stranger: RawSender) -> None:
     stranger.do("again", "edit_memory", id=saved["id"], content="likes apple cake")
     opened = stranger.do("opened-again", "get_memory", id=saved["id"])
     assert (opened["by"], opened.get("edited_by"), opened["content"]) == ("stranger", None, "likes apple cake")
+    operator = RawSender(stranger.home, stranger.group, "operator").make()
+    operator.do("tags", "edit_memory", id=saved["id"], tags=["cake"])
+    assert stranger.do("tagged", "get_memory", id=saved["id"]).get("edited_by") is None
+    operator.do("words", "edit_memory", id=saved["id"], content="likes quince cake")
+    opened = stranger.do("opened-words", "get_memory", id=saved["id"])
+    assert (opened["by"], opened["edited_by"]) == ("stranger", "operator")
+    (hit,) = stranger.do("found", "search_memory", query="quince")["hits"]
+    assert hit["author"] == "operator"
 
 
 def test_text_typed_without_a_host_is_the_persons(served: HostProcess, stranger: RawSender) -> None:

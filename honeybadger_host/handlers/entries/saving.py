@@ -29,6 +29,7 @@ from honeybadger_host.handlers.search import as_edited, edits_of_entries, is_pin
 from honeybadger_host.journal.changes import FileRemoved, FileWritten
 from honeybadger_host.memory.entries.entry import (
     Entry,
+    author_in,
     dump_entry,
     name_in,
     reinforce,
@@ -115,7 +116,8 @@ def _opened(deps: Dependencies, held: Holding) -> Mapping[str, Any]:
     author, at = edits_of_entries(deps.journal.path, [held.file]).get(held.file, (None, 0))
     saved_at = 0.0 if held.entry.updated is None else held.entry.updated.timestamp()
     opened = shown(held.entry, held.file, held.data)
-    return {**opened, "edited_by": author} if at / 1000 > saved_at else opened
+    edited_by = author if at / 1000 > saved_at else author_in(opened["by"], opened)
+    return opened if edited_by == opened["by"] else {**opened, "edited_by": edited_by}
 
 
 def _found(deps: Dependencies, group: str, id_: str) -> Mapping[str, Any]:

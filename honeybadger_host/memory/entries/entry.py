@@ -269,6 +269,17 @@ def marks_of(entry: Entry) -> dict[str, Any]:
     return {**origin_members(entry.known_origin), **pinned, **_standing_members(entry)}
 
 
+def author_in(by: str | None, marks: Mapping[str, Any]) -> str | None:
+    """Return whose text an entry has: a person's words in the entry of another sender are the operator's.
+
+    Args:
+        by: who saved it first.
+        marks: as `marks_of` returns them.
+    """
+    is_persons = marks.get("origin") == "human" and not marks.get("origin_claimed")
+    return OPERATOR if is_persons and by not in (None, "", HUMAN) else by
+
+
 def _standing_members(entry: Entry) -> dict[str, Any]:
     """Return the members that say whether an entry is still valid, without empty ones."""
     until = entry.valid_until
