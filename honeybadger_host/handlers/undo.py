@@ -257,6 +257,8 @@ def _row_of(asked: Asked[Undo], journal: Path) -> Row:
         raise Refusal("not_found", f"group {asked.group} has no change {seq}", field="payload.seq")
     if event.kind == NOTE_ARCHIVED:
         event = undone_with(journal, event)[0]
+    if event.kind == "session":  # it is written with the mark that withdrew or restored turns, which is undone
+        event = next((row for row in read_request(journal, event) if row.kind in MARKED), event)
     is_tidied = event.sender == OPERATOR and FORGOTTEN.encode() in event.data
     if is_tidied or read_emptied(journal, [event.seq]):
         raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
