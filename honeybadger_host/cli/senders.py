@@ -23,7 +23,9 @@ def sender_add(
     home: Home,
     group: str,
     sender: str,
-    uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
+    uid: Annotated[  # the next number, 2**32 - 1, would leave the owner as it is
+        int | None, typer.Option(min=0, max=2**32 - 2, help="Who owns its folders and files; needs root.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""

@@ -360,6 +360,9 @@ def test_a_box_without_the_operators_word_is_not_served(place: Place) -> None:
 
 
 def test_nobody_sends_from_the_reserved_group(place: Place) -> None:
+    for uid in (-3, -1, 2**32 - 1, 99_999_999_999):
+        assert run_cli("sender", "add", "main", "dora", "--uid", uid, home=place.home).returncode == 2
+    assert not (place.home / "data/ipc/main/dora").exists()
     assert run_cli("sender", "add", "global", "alice", "--uid", ALICE, home=place.home).returncode == 2
     path = place.home / "config" / "senders.json"
     listed = json.loads(path.read_text()) | {"global/alice": {"uid": ALICE}}
