@@ -84,8 +84,12 @@ def _link_groups(home: Path, target: Path) -> None:
     link.symlink_to(target, target_is_directory=True)
 
 
-def check_home(home: Path) -> None:
-    """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
+def check_home(home: Path, *, may_make: bool = True) -> None:
+    """Make the folders that are missing; raise HomeError when a folder cannot be served; StorageFailed: not now.
+
+    Args:
+        may_make: False: nothing is made, and what is missing is looked at as if it could be.
+    """
     if len(os.fsencode(home.absolute())) > _MAX_PATH_BYTES:
         raise HomeError(f"{home} is a path of more than {_MAX_PATH_BYTES} bytes: move the home to a shorter one")
     if not home.is_dir():
@@ -98,15 +102,16 @@ def check_home(home: Path) -> None:
     for folder in (home / "data", home / "groups"):
         if folder.is_symlink() and not folder.exists():
             raise StorageFailed(f"{folder} is a link to {os.readlink(folder)}, which is not there: mount or make it")
-    try:
-        for folder in (home / "data" / "ipc", home / "groups"):
-            make_folders(folder)
-    except OSError as error:
-        raise _failed(f"make {error.filename}", error) from error
+    if may_make:
+        try:
+            for folder in (home / "data" / "ipc", home / "groups"):
+                make_folders(folder)
+        except OSError as error:
+            raise _failed(f"make {error.filename}", error) from error
     for folder in (home / "data", home / "data" / "ipc", home / "groups"):
-        if not folder.is_dir():
+        if folder.exists() and not folder.is_dir():
             raise HomeError(f"{folder} is not a folder: move it away, or bring the folder back")
-    for folder in (home / "data", home / "groups"):
+    for folder in (path if path.exists() else home for path in (home / "data", home / "groups")):
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
             raise StorageFailed(
                 f"{folder} is on a file system that is mounted read-only: see why (`dmesg`), then remount it with rw"

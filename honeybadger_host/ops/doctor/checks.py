@@ -43,7 +43,7 @@ _LOOKED_AT = ("agents", "journal")  # parts of the status whose files are checke
 
 def home_folder(home: Path) -> Iterator[Finding]:
     try:
-        check_home(home)
+        check_home(home, may_make=False)
         check_groups(home)
     except HostError as error:
         yield Finding("home", "problem", str(error), "see the message")

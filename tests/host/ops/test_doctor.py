@@ -35,6 +35,10 @@ def test_a_journal_is_healthy_at_any_path(tmp_path: Path) -> None:
     assert run_cli("backup", tmp_path / "copy.tar.gz", home=home).returncode == 0
     (tmp_path / "copy.tar.gz").unlink()
     assert sorted(path for path in tmp_path.rglob("*") if "-shm" not in path.name and "-wal" not in path.name) == before
+    bare = tmp_path / "bare"
+    (bare / "groups").mkdir(parents=True)
+    assert _found(bare, "home").level == "ok"
+    assert os.listdir(bare) == ["groups"], "it only looks"
 
 
 def test_a_request_without_json_suffix_is_named(home: Path) -> None:
