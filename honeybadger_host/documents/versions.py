@@ -210,15 +210,18 @@ class Saved:
                 yield one.text
 
     def _lacking(self, events: Sequence[Row], edit: Row, recent: Sequence[SavedText]) -> tuple[list[bytes], bool]:
-        """Return the notes just before an edit that neither its author nor the author of this text had read.
+        """Return the notes before an edit that neither its author nor the author of this text had read.
 
-        And whether this text lacks the note before those, which the author of the edit had read.
+        And whether this text lacks the note before those, which the author of the edit had read. Earlier edits and
+        notes that were deleted or reworded say nothing of that.
         """
-        texts = (self._newest, *(one.text for one in recent if one.at >= edit.at))
+        texts = [one.text for one in recent if one.at >= edit.at]
         unread: list[bytes] = []
         for row in reversed(events):
             note = row.data.strip()
-            if not is_append(row) or note in self.text:
+            if not is_append(row) or note not in self._newest:
+                continue
+            if note in self.text:
                 break
             if all(note in text for text in texts):
                 return unread, True

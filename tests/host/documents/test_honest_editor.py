@@ -179,26 +179,26 @@ def test_what_one_person_wrote_stays_when_another_saves(world: World) -> None:
 
 
 N = [note(f"n{number}") for number in range(5)]
+REST = N[2] + N[3] + N[4]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "stays"),
+    ("saves", "stays"),
     [
-        (N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1] + N[2] + N[3], N[3] + N[4]),
-        (N[0] + N[1] + b"One line.\n" + N[3], N[0].replace(b"- n0\n", b"") + N[1], N[3] + N[4]),
-        (b"Top.\n" + N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1], b"Top.\n"),
+        ([N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1] + N[2] + N[3]], N[3] + N[4]),
+        ([N[0] + N[1] + b"One line.\n" + N[3], N[0].replace(b"- n0\n", b"") + N[1]], N[3] + N[4]),
+        ([b"Top.\n" + N[0] + b"One.\n" + N[1], N[0] + b"Other.\n" + N[1]], b"Top.\n"),
+        ([N[0] + typed + N[1] + REST for typed in (b"1.\n", b"1.\n2.\n")] + [N[0] + b"Other.\n" + N[1] + N[2]], REST),
+        ([N[0] + b"1.\n" + N[1] + typed + REST for typed in (b"", b"2.\n")] + [N[0] + N[1] + b"Other.\n" + N[2]], REST),
     ],
 )
-def test_unread_lines_stay_when_two_people_change_one_place(
-    world: World, one: bytes, other: bytes, stays: bytes
-) -> None:
+def test_unread_lines_stay_when_two_people_change_one_place(world: World, saves: list[bytes], stays: bytes) -> None:
     for number in range(5):
         world.add(f"n{number}")
         world.look(seconds=60)
-    world.save(one)
-    world.look()
-    world.save(other)
-    world.look()
+    for text in saves:
+        world.save(text)
+        world.look()
     assert stays in world.text
 
 
