@@ -144,8 +144,8 @@ def _is_wanted(row: Row, wanted: Forget) -> bool:
     if wanted.session is not None:
         is_said = row.kind in ("message", "feedback") and _member(row.data, "session") == wanted.session
         return is_said or _is_wanted_file(row.group, row.file, wanted)
-    if wanted.id is not None and row.kind == "task_record":
-        return _member(row.data, "task") == wanted.id
+    if row.kind == "task_record" and _member(row.data, "task") == wanted.id:
+        return True
     return str(row.seq) == wanted.id or _is_wanted_file(row.group, row.file, wanted)
 
 

@@ -31,6 +31,8 @@ _NAMES = frozenset(
         *("timestamp", "file", "key", "v", "op", "to", "model"),
     )
 )
+# Members of a task's record that have times, which a start reads.
+_TIMES = frozenset(("until", "run", "missed", "asked"))
 # Members whose value is an object that somebody else shapes: its names say something, too.
 _FREE = frozenset(("metadata", "system_state", "system_snapshot", "by_tool"))
 # Members of an entry, the only JSON whose edits are kept line by line.
@@ -42,6 +44,7 @@ _OF_ENTRIES = frozenset(
     )
 )
 _NAME = re.compile(r"[\w.:/#+%~-]{1,120}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")  # as the host writes it
 _ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE)
 _LINE = re.compile(
     r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
@@ -163,7 +166,7 @@ class Phrases:
         """
         match value:
             case str():
-                if name in _NAMES and _NAME.fullmatch(value):
+                if _says_nothing(value, name):
                     return value
                 return self.in_text(value, is_said=name in SAID_IN or name not in _NAMES | _OF_ENTRIES)
             case dict():
@@ -282,8 +285,9 @@ def blank_value(value: Any, name: str = "") -> Any:
         case str():
             if name == "hunks":
                 return blank_text(value)  # lines of a file
-            is_name = name in _NAMES and _NAME.fullmatch(value)
-            return value if is_name else "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
+            if _says_nothing(value, name):
+                return value
+            return "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
         case dict():
             made: dict[str, Any] = {}
             for n, (key, each) in enumerate(value.items(), 1):
@@ -295,6 +299,12 @@ def blank_value(value: Any, name: str = "") -> Any:
         case list():
             return [blank_value(each, name) for each in value]
     return value
+
+
+def _says_nothing(value: str, name: str) -> bool:
+    """Return whether the text of a member is a name, a place or a time."""
+    kept = _NAME if name in _NAMES else _TIME
+    return (name in _NAMES or name in _TIMES) and kept.fullmatch(value) is not None
 
 
 def _blank_free(value: Any) -> Any:

@@ -29,7 +29,6 @@ from honeybadger_host.journal.schema import Receipt, Row
 from honeybadger_host.memory import edited
 from honeybadger_host.memory.turn_log import parse_mark
 from honeybadger_host.transfer.places import MAX_PIECE_BYTES, file_of, place_of
-from honeybadger_host.work.task_files import TaskStates
 
 FORMAT = 2
 MANIFEST = "export.json"
@@ -181,7 +180,8 @@ def _check_data(row: Row) -> None:
     if row.kind in REVISED_KINDS:
         hunks_of(in_new_form(row))
     elif row.kind == TASK_RECORD:
-        TaskStates([("", row.data)])
+        if not isinstance(orjson.loads(row.data)["task"], str):  # a state that cannot be read is skipped
+            raise ValueError("it names no task")
     elif row.kind == "turn":
         int(orjson.loads(row.data)["turn"])
     elif row.kind in MARKED and parse_mark(row.data) is None:

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
 from honeybadger_host.files.safe_files import MAX_JSON_BYTES, names_in, printable
 from honeybadger_host.journal.changes import TASK_RECORD, Added, Change, FileRemoved, FileWritten
-from honeybadger_host.memory.edited import Time, checked, read_json
+from honeybadger_host.log import log
+from honeybadger_host.memory.edited import Time, checked, problem_of, read_json
 from honeybadger_host.text.neutralise import is_blank, neutralise
 from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.work.times import Interval, Once, Schedule, read_cron, read_zone
@@ -231,8 +232,13 @@ class TaskStates:
         # called on the writer's thread with each task whose record was written or whose file the host changed
         self.changed: Callable[[TaskKey], object] = lambda key: None
         for group, data in records:
-            state = _STATE.validate_json(data)
-            self._states[group, state.task] = state
+            try:
+                state = _STATE.validate_json(data)
+                self._states[group, state.task] = state
+            except ValidationError as error:  # a `forget` of an earlier version also emptied its times
+                now_what = "nothing: if the task is still there, its next run is the next one after now"
+                record = ascii(data[:80])
+                log.warning("task.skipped", group=group, record=record, why=problem_of(error), now_what=now_what)
 
     def view(self, group: str, task: str) -> TaskState | None:
         return self._decided.get((group, task)) or self._states.get((group, task))

@@ -19,12 +19,13 @@ import pytest
 
 from honeybadger_host.files.home import JOURNAL_FILE, make_home
 from honeybadger_host.journal.forgetting import read_tombstones
+from honeybadger_host.journal.schema import connect
 from tests.commands import cli_error, cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.crash.story import read
 from tests.flows.test_consolidation import SOON, TEXTS, Talk, scripted
 from tests.flows.world import needs_mount, script, use_up_space
-from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, wait_for
+from tests.hosting import AT_ONCE, HostProcess, RawSender, files_with, request, run_cli, wait_for
 from tests.people import looking, newest_edit, settle
 
 PHRASE = "Käse fondue \N{SNOWFLAKE} geheim"
@@ -367,6 +368,50 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     tombstones = read_tombstones(home / JOURNAL_FILE, "main")
     assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
     assert not tombstones.knows("other ordered 2 copper nails")
+
+
+def test_a_host_starts_after_a_record_of_each_kind_went(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    looking(host := make_host(AT_ONCE))
+    other = RawSender(home, sender="other").make()
+    daily = {"schedule_type": "cron", "cron_expression": "0 7 * * *"}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        *(("append_turn", {"role": "user", "content": f"Planks number {number}"}) for number in range(3)),
+        ("withdraw_turns", {"from_turn": 3}),
+        ("update_memory", {"content": "Walnut planks"}),
+        ("save_memory", {"content": "Oak planks", "category": "c", "valid_until": "2099-01-01T00:00:00Z"}),
+        ("record_feedback", {"kind": "complaint", "content": "Too many planks", "turn": 1}),
+        ("send_message", {"content": "The planks are here"}),
+        ("save_to_working_memory", {"key": "k", "data": "Planks of today", "ttl_minutes": 60}),
+        ("update_session", {"add_facts": ["Likes planks"], "system_state": {"planks": 3}}),
+        ("schedule_task", {"name": "Bins", "description": "Take the planks out", **daily}),
+        ("pause_task", {"task": "bins", "why": "no planks"}),
+    ]
+    for sender in (stranger, other):
+        for number, (type_name, payload) in enumerate(asked):
+            data = request(f"q{number}", type_name, session=sender.sender, payload=payload)
+            assert sender.ask(f"q{number}", data)["ok"]
+    settle(home)
+    rows = cli_json("log", "main", home=home)
+    numbers = {row["kind"]: str(row["seq"]) for row in rows if row["sender"] == "stranger"}
+    for which in (*(["--id", number] for number in numbers.values()), ["--id", "bins"], ["--sender", "other"]):
+        run_cli("forget", "main", *which, home=home)  # one of them may have gone with another
+    for is_older in (False, True):
+        host.stop()
+        if is_older:  # such rows as an earlier version left
+            made = 'replace(data, \'"until":"2\', \'"until":"[forgotten]\')'
+            with closing(connect(home / JOURNAL_FILE)) as journal:
+                journal.execute(f"UPDATE changes SET data = CAST({made} AS BLOB) WHERE kind = 'task_record'")
+        host.start()
+        for type_name in ("list_tasks", "get_history", "get_turns", "get_messages", "load_session", "get_context"):
+            assert stranger.ask(f"{type_name}{is_older}", request(f"{type_name}{is_older}", type_name))["ok"]
+        skipped = [line["event"] for line in host.log_lines() if str(line["event"]).endswith(".skipped")]
+        assert skipped == ["task.skipped"] * 2 * is_older
+    cli_text("export", "main", "--to", home.parent / "export", home=home)
+    host.stop()
+    cli_text("import", "again", home.parent / "export", home=home)
+    host.start()
 
 
 _NOTE = {"name": "update_memory", "arguments": {"content": "Wants planks of walnut, says the customer"}}

@@ -2,6 +2,8 @@
 
 import json
 import unicodedata
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.text.phrases import FORGOTTEN, Phrases, folded, said_in
+from honeybadger_host.work.task_files import TaskState, TaskStates, recorded
 
 SECRET = 'Zoë\'s key / \N{GRINNING FACE} "left"\nof the door'
 PHRASES = Phrases([SECRET])
@@ -108,6 +111,10 @@ def test_a_removed_record_keeps_author_and_time() -> None:
     assert said_in(turn) == ["hello"]
     left = json.loads(Phrases([]).in_bytes(turn, is_all=True))
     assert left == {**json.loads(turn), "content": FORGOTTEN}
+    at = datetime(2026, 11, 22, 10, 0, 0, 5000, tzinfo=UTC)
+    members = TaskState("t", at, "done", at, at, (at, at), "hello", asked=at, runs=2)
+    record = Phrases(["2026-11"]).in_bytes(recorded("g", members).data, is_all=True)
+    assert TaskStates([("g", record)]).current("g", "t") == replace(members, why=FORGOTTEN)
 
 
 def test_no_name_or_number_of_people_stays() -> None:
