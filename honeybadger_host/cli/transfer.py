@@ -122,6 +122,8 @@ def _import(
     folder: Path, group: str, path: Path, format_: str | None, dry_run: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Import another program's memory; return the report as JSON and as lines."""
+    from zipfile import is_zipfile
+
     from honeybadger_host import daemon
     from honeybadger_host.observe import warn_on_stderr
     from honeybadger_host.transfer.importing import Import
@@ -137,6 +139,11 @@ def _import(
     if not (done.added or done.known or done.skipped):
         raise HostError(
             f"nothing in {path} is of the format {name}: files must have the names that an export gives them"
+        )
+    if is_zipfile(path) and not (done.added or done.known):
+        first = done.skipped[0]
+        raise HostError(
+            f"{path} is damaged, or nothing in it can be read: {first.where}: {first.why}; nothing was imported"
         )
     told = {
         "format": name,

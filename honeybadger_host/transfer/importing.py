@@ -119,7 +119,6 @@ class Import:
     def run(self, found: Iterator[Found]) -> Imported:
         """Import all records; a dry run only counts them. Raises HostError, OSError."""
         if not self._is_dry:
-            self._mailbox.create()
             for path in sorted((self._mailbox.root / REQUESTS).glob("import*-*.json")):  # of an interrupted import
                 reply_to(self._home, self._mailbox, path.stem, self._serve, WAIT_SECONDS)
         for one in found:
@@ -231,6 +230,7 @@ class Import:
         if self._is_dry:
             self.done.added[batch.kind] += len(batch.where)
             return
+        self._mailbox.create()  # here, so that what cannot be read makes no group
         data = dump_request(request_id, "import_records", {batch.kind: batch.records}, session=batch.session)
         self._mailbox.publish(request_id, data, is_durable=False)
         self._under_way.append((request_id, batch.kind, batch.where))

@@ -5,7 +5,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -121,10 +121,18 @@ def open_source(path: Path) -> Iterator[Source]:
                 yield lambda: _members(archive)
         except zipfile.BadZipFile as error:
             raise HostError(f"{path} is damaged ({error}): what was read before that is there") from None
+    elif _begins_as_zip(path):
+        raise HostError(f"{path} is damaged: the end of the zip archive is missing; fetch or copy it again")
     elif path.exists():
         yield lambda: iter([_plain(path, path.parent)])
     else:
         raise NotFound(f"there is no {path}")
+
+
+def _begins_as_zip(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+    return False
 
 
 def _below(top: Path) -> Iterator[SourceFile | Skipped]:

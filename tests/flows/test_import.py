@@ -454,8 +454,18 @@ def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -
     assert cli_text("import", "main", one, home=home) == "main: 0 turns, 1 entry from markdown; 0 were there\n"
     assert run_cli("import", "main", tmp_path / "none", home=home).returncode == 9
     assert run_cli("import", "main", tmp_path / "odd", "--from", "word", home=home).returncode == 2
-    (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)
-    assert run_cli("import", "main", tmp_path / "cut.zip", home=home).returncode == 1
+
+
+def test_a_damaged_archive_makes_no_group(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([trip()]))
+    data = path.read_bytes()
+    for damaged in (data[: len(data) // 2], data.replace(b"parent", b"parens", 1)):
+        path.write_bytes(damaged)
+        for more in ((), ("--from", "chatgpt")):
+            assert "export.zip is damaged" in cli_error("import", "new", path, *more, home=home)
+    assert not list(home.rglob("new"))
 
 
 def test_a_damaged_or_undated_member_hides_no_other(home: Path, tmp_path: Path) -> None:
@@ -476,20 +486,14 @@ def test_a_damaged_or_undated_member_hides_no_other(home: Path, tmp_path: Path) 
     assert [line.split(":")[0] for line in told["skipped"]] == ["b.md", "c.md"]
 
 
-def test_a_text_that_was_cut_in_a_character_comes_in(home: Path, tmp_path: Path) -> None:
-    said = conversation("cut", [message("a", None, "user", "I live in Oslo \ud83d")], "a")
-    (tmp_path / "conversations.json").write_text(json.dumps([said]))
-    assert counts(imported(home, tmp_path / "conversations.json")) == (1, 0, 0)
-    assert "I live in Oslo ?" in (home / "data/sessions/main/chatgpt-cut.jsonl").read_text()
-
-
 def test_a_text_of_any_length_comes_in_whole(home: Path, tmp_path: Path) -> None:
     words = " ".join(f"w{number}" for number in range(90_000))
-    (tmp_path / "conversations.json").write_text(
-        json.dumps([conversation("l", [message("a", None, "user", words)], "a")])
-    )
+    said = {"l": words, "cut": "I live in Oslo \ud83d"}  # the second was cut in a character
+    told = [conversation(name, [message("a", None, "user", text)], "a") for name, text in said.items()]
+    (tmp_path / "conversations.json").write_text(json.dumps(told))
     imported(home, tmp_path / "conversations.json")
-    (turns,) = sessions(home).values()
+    cut, turns = sessions(home).values()
+    assert [one["content"] for one in cut] == ["I live in Oslo ?"]
     assert "".join(one["content"] for one in turns) == words
     sections = "\n".join(f"## Section {number}\n\n" + "word " * 2000 for number in range(20))
     write(tmp_path / "vault", {"long.md": sections})
