@@ -251,13 +251,14 @@ def find(path: Path, plan: Forgetting) -> Found:
             requests.add((sender, request))
         if made == data:
             continue
-        found.rows[seq] = made
-        found.files.add(file)
-        if is_persons:
+        if is_persons:  # nobody is told of its `undo`, which is refused from now on
+            made = orjson.dumps({**orjson.loads(made), "unread": 0})
             found.edits.add(seq)
         else:
             found.last[file] = max(seq, found.last.get(file, 0))
             found.kinds[kind] += 1
+        found.rows[seq] = made
+        found.files.add(file)
     query = "SELECT seq, sender, request, reply FROM receipts WHERE grp = ?"
     for seq, sender, request, reply in read_rows(path, query, (plan.group,)):
         value = orjson.loads(reply)

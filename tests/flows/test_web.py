@@ -111,9 +111,12 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     assert told in shown.words
     browser.press(shown, "Bring them back")
     wait_for(lambda: path.read_text() == whole, what="both notes where they were")
-    for address in ("/", "/g/oven/memory"):
-        assert told not in read(browser, address).words
-    wait_for_status(folder, lambda text: told not in text)
+    for forgotten in ("likes plenty of salt", "likes cake"):  # the second is one of them: there is no undo any more
+        cli_text("forget", "oven", "--text", forgotten, home=folder)
+        for address in ("/", "/g/oven/memory"):
+            assert told not in read(browser, address).words
+        wait_for_status(folder, lambda text: told not in text)
+    assert "brings back" not in cli_text("log", "oven", home=folder)
 
 
 def test_the_first_page_lists_what_waits_with_links(browser: Browser, folder: Path) -> None:
