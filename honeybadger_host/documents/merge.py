@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from honeybadger_host.journal.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.journal.line_hunks import Hunk, alike, hunks_between, lines_of
 from honeybadger_host.text.json_values import BOM, object_in
 
 _SIGNED = rb"## [^\n]*\([^(),\n]+, \d{4}-\d\d-\d\d \d\d:\d\d\)"  # the first line of a note that the host wrote
@@ -231,26 +231,45 @@ def merge_json(base: bytes, newest: bytes, saved: bytes) -> bytes:
     return orjson.dumps(merged, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def nearest_json(candidates: Sequence[bytes], earlier: Sequence[bytes], newest: bytes, saved: bytes) -> bytes:
+def nearest_json(
+    candidates: Sequence[bytes], earlier: Sequence[bytes], before_edit: bytes, newest: bytes, saved: bytes
+) -> bytes:
     """Return the candidate that a save was most likely made from; empty if none is an object.
 
     Values that other versions have were read there, not typed, so the best candidate has most of them. Of several it is
     one of `candidates`, then the one whose merge takes the fewest values out of the newest version, then the one that
-    has the fewest values that the save lacks, then the first.
+    has the fewest values that the save lacks, then the first. A text in a list that the last save brought and this one
+    has in other words should go.
 
     Args:
         earlier: further candidates, from before the file was removed the last time.
+        before_edit: the version before the newest one if that is a person's, else the newest.
     """
     mine, now = values_in(saved), values_in(newest)
     values = {one: values_in(one) for one in (*candidates, *earlier) if object_in(one) is not None}
-    read = mine & reduce(or_, values.values(), Counter())
+    known: Counter[tuple[str, bytes]] = reduce(or_, values.values(), Counter())
+    read = mine & known
+    lost, typed = _texts_in_lists(now - values_in(before_edit) - mine), _texts_in_lists(mine - known)
+    reworded = Counter(old for old, new in zip(lost, typed, strict=False) if _is_rewording(old, new))
 
     def distance(candidate: bytes) -> tuple[int, bool, int, int]:
         was = values[candidate]
         gone = now - values_in(merge_json(candidate, newest, saved))
-        return (read - was).total(), candidate not in candidates, gone.total(), (was - mine).total()
+        wrong = (gone - reworded) + (reworded - gone)
+        return (read - was).total(), candidate not in candidates, wrong.total(), (was - mine).total()
 
     return min(values, key=distance, default=b"")
+
+
+def _texts_in_lists(values: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    return [(place, value) for place, value in values if value.startswith(b'"') and place.endswith(value.decode())]
+
+
+def _is_rewording(old: tuple[str, bytes], new: tuple[str, bytes]) -> bool:
+    """Return whether a text is most likely one of the same list in other words."""
+    (place, text), (new_place, words) = old, new
+    is_same_list = place.removesuffix(text.decode()) == new_place.removesuffix(words.decode())
+    return is_same_list and 4 * alike(text, words) > 3 * min(len(text), len(words))
 
 
 def values_in(data: bytes) -> Counter[tuple[str, bytes]]:

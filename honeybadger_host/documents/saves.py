@@ -51,6 +51,7 @@ from honeybadger_host.journal.edits import (
     Seen,
     digest_of,
     is_append,
+    is_edit,
 )
 from honeybadger_host.journal.line_hunks import hunks_between, lines_of
 from honeybadger_host.journal.schema import Row
@@ -402,6 +403,7 @@ def _base_of(
         since = [version.text for version in versions if version.end > removed]
         since += [one.text for one in recent if not 0 < one.at < removed_at]
         earlier = [*(version.text for version in versions), *(one.text for one in recent)]
-        return nearest_json(since, earlier, newest, text)
+        before_edit = versions[1].text if len(versions) > 1 and is_edit(events[-1]) else newest
+        return nearest_json(since, earlier, before_edit, newest, text)
     saved = Saved(text, newest)
     return saved.nearest(saved.candidates(versions, events, recent, undone_since))

@@ -126,21 +126,8 @@ def test_an_editor_left_open_takes_no_note_back(world: World) -> None:
     for text in (read + b"Mine.\n", b"Mine, too.\n" + read + b"Mine.\n", b"Mine, too.\n" + read, read):
         world.save(text)
         world.look(seconds=300)
-        world.add("meanwhile")
-    assert world.text == read + 4 * note("meanwhile")
-
-
-def test_who_takes_back_what_they_typed_takes_no_note(world: World) -> None:
-    world.add("a")
-    world.look(seconds=60)
-    read = world.text
-    world.save(b"Mine.\n" + read)
-    world.look(seconds=10)
-    world.add("b", "c")
-    world.look(seconds=10)
-    world.save(read)
-    world.look()
-    assert world.text == read + note("b") + note("c")
+        world.add("meanwhile", "too")
+    assert world.text == read + 4 * (note("meanwhile") + note("too"))
 
 
 @pytest.mark.parametrize("deleted", [b"Mine.\nIt has two lines.\n", note("a")])

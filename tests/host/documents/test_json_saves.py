@@ -127,6 +127,8 @@ def test_a_blank_line_is_no_anchor_between_changed_notes() -> None:
             [dumped(a=2, tags=["t", "u"]), dumped(tags=["u"]), dumped(tags=["u", "v"], a=3), dumped(tags=[], b=2)],
             {"tags": ["v"], "a": 3, "b": 2},
         ),
+        ([dumped(a=1, tags=["t", "mine"]), dumped(a=1, tags=["t", "mine, too"])], {"a": 1, "tags": ["t", "mine, too"]}),
+        ([dumped(a=1, tags=["t", "tea"]), dumped(a=1, tags=["t", "cups"])], {"a": 1, "tags": ["t", "cups", "tea"]}),
     ],
 )
 def test_a_member_that_another_person_wrote_stays(world: World, saves: list[bytes], wanted: dict[str, object]) -> None:
