@@ -560,9 +560,8 @@ def test_what_every_group_reads_is_forgotten(home: Path, make_host: HostFactory,
     would = cli_text(*forget_global, "--dry-run", home=home)
     assert "would go: " in would
     assert "would be rewritten: groups/global/memory/house/key.json" in would
-    left = cli_text("forget", "main", "--text", "third barrel", home=home, code=1).replace(
-        "LEFT: data/journal.db-wal", ""
-    )
+    left = cli_text("forget", "main", "--text", "third barrel", home=home, code=1)
+    left = left.replace("LEFT: data/journal.db-wal", "")
     assert left.count("LEFT: ") == 5, left  # not main's
     assert cli_json(*forget_global, home=home)["left"] == []
     assert files_with(home, b"third barrel") == []

@@ -141,16 +141,9 @@ def test_a_folder_of_markdown_becomes_entries_with_origin(home: Path, tmp_path: 
     assert [row["entries"] for row in cli_json("groups", home=home)["groups"]] == [4, 4]
 
 
-@pytest.mark.parametrize(
-    ("kind", "file", "known"),
-    [
-        ("markdown", "index.md", {"projects/-home-cars/index.md": 1}),
-        ("claude-code", "memory/MEMORY.md", {"projects": 2, ".": 2}),
-    ],
-)
-def test_equal_names_in_two_folders_are_two_entries(
-    home: Path, tmp_path: Path, kind: str, file: str, known: dict[str, int]
-) -> None:
+@pytest.mark.parametrize(("kind", "file"), [("markdown", "index.md"), ("claude-code", "memory/MEMORY.md")])
+def test_equal_names_in_two_folders_are_two_entries(home: Path, tmp_path: Path, kind: str, file: str) -> None:
+    known = {"projects/-home-cars/index.md": 1} if kind == "markdown" else {"projects": 2, ".": 2}
     folder, said = tmp_path / "claude", {"-home-boats": "The boat is blue.", "-home-cars": "The car is red."}
     for name, text in said.items():
         write(folder / "projects" / name, {file: text})
@@ -195,6 +188,7 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
 
 
 def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> None:
+    essay = '{"name": "essay", "content": "On bees"}'
     call = {"content_type": "code", "language": "unknown", "text": 'search("Oslo")'}
     page = {"content_type": "sonic_webpage", "title": "Oslo", "text": "A whole page."}
     nodes = [
@@ -202,9 +196,7 @@ def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> 
         message("call", "ask", "assistant", recipient="web.run"),
         message("page", "call", "tool", name="web.run"),
         message("answer", "page", "assistant", "It rains. \ue200cite\ue202turn0search1\ue201"),
-        message(
-            "draw", "answer", "assistant", '{"name": "essay", "content": "On bees"}', recipient="canmore.create_textdoc"
-        ),
+        message("draw", "answer", "assistant", essay, recipient="canmore.create_textdoc"),
     ]
     nodes[1]["message"]["content"], nodes[2]["message"]["content"] = call, page
     write(tmp_path, {"conversations.json": json.dumps([conversation("rain", nodes, "draw")])})
@@ -212,7 +204,7 @@ def test_tools_and_error_messages_are_no_answers(home: Path, tmp_path: Path) -> 
     assert [(one["role"], one["content"]) for one in sessions(home)["chatgpt-rain"]] == [
         ("user", "Does it rain?"),
         ("assistant", "It rains."),
-        ("assistant", '{"name": "essay", "content": "On bees"}'),
+        ("assistant", essay),
     ]
 
 
@@ -300,10 +292,8 @@ def test_a_second_import_brings_only_what_is_new(home: Path, tmp_path: Path) -> 
     assert cli_json("log", "main", "--limit", 1000, home=home) == before
     (log,) = folder.glob("*.jsonl")
     more = {"role": "user", "content": "And now?"}
-    with log.open("a") as file:
-        file.write(
-            json.dumps({"type": "user", "uuid": "u9", "timestamp": "2026-01-16T10:00:00Z", "message": more}) + "\n"
-        )
+    added = {"type": "user", "uuid": "u9", "timestamp": "2026-01-16T10:00:00Z", "message": more}
+    log.write_text(f"{log.read_text()}{json.dumps(added)}\n")
     assert counts(imported(home, folder, "--from", "claude-code")) == (1, 0, 6)
     (turns,) = sessions(home).values()
     assert [one["turn"] for one in turns] == [1, 2, 3, 4]
@@ -315,8 +305,7 @@ def test_what_was_deleted_since_does_not_come_back(home: Path, tmp_path: Path, m
     gone = entries(home)["markdown: vault/MEMORY.md"]
     with make_host() as host:
         host.start()
-        bee = RawSender(home).make()
-        bee.do("d1", "delete_memory", id=gone["id"])
+        RawSender(home).make().do("d1", "delete_memory", id=gone["id"])
     (vault / "Garden/Tomatoes.md").write_text("Tomatoes are fruit.\n")
     told = imported(home, vault)
     assert counts(told) == (0, 0, 3)

@@ -84,11 +84,7 @@ SAID = ["We meet in the aviary", "Noted", "We meet in the terrarium", "Noted, to
 
 
 def say(agent: SyncClient, said: list[str], first: int = 1) -> None:
-    turns = [
-        {"key": f"k{n}", "role": "user" if n % 2 else "assistant", "content": text}
-        for n, text in enumerate(said, first)
-    ]
-    agent.append_turns(turns)
+    agent.append_turns([keyed(f"k{n}", text, "user" if n % 2 else "assistant") for n, text in enumerate(said, first)])
 
 
 def standing(agent: SyncClient) -> list[int]:
