@@ -217,7 +217,8 @@ class _Exporter:
     def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
         """Yield the line of each file, and of each file that a person has removed since the host last looked."""
         reader = EditReader(self._journal)
-        last_seen = reader.seen([*reader.names_below(f"groups/{self._group}/")])
+        below = [f"{folder}/" for folder in folders_of(self._group).values()]
+        last_seen = reader.seen([file for folder in below for file in reader.names_below(folder)])
         since: defaultdict[str, list[Row]] = defaultdict(list)  # file -> the host's changes after it was seen
         for row in reader.unmarked():
             if row.seq <= seq:

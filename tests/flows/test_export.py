@@ -53,6 +53,9 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         newest_edit(home, "MEMORY.md")
         (home / "groups/main/CLAUDE.md").write_bytes("Be brief.\r\nNo ÿ here.\n".encode())
         newest_edit(home, "CLAUDE.md")
+        session = home / "data/context/main/main.json"
+        session.write_text(session.read_text().replace('"facts": []', '"facts": ["Is 40"]'))
+        newest_edit(home, "main.json")
         older = stranger.memory_text()
         for name in ("figs", "plums"):
             stranger.do(name, content=f"likes {name}")
@@ -221,7 +224,7 @@ def test_a_killed_load_is_finished_at_the_next_start(
     assert "likes cake" not in printed(home, "show", "twin/MEMORY.md", "--as-of", "2999-01-01")
 
 
-def test_numbers_are_shifted_and_a_used_group_refused(lived: Path, archive: Path) -> None:
+def test_numbers_are_shifted_and_a_used_group_refused(lived: Path, archive: Path, make_host: HostFactory) -> None:
     assert "name one that is not there yet" in cli_error("import", "main", archive, home=lived)
     dry = cli_json("import", "twin", archive, "--dry-run", home=lived)
     assert not (lived / "groups/twin").exists()
@@ -232,6 +235,10 @@ def test_numbers_are_shifted_and_a_used_group_refused(lived: Path, archive: Path
     assert [one["at"] for one in ours] == [one["at"] for one in twins]
     ours_, twins_ = (untimed(printed(lived, "context", name)) for name in ("main", "twin"))
     assert twins_ == ours_.replace("main", "twin")
+    make_host(AT_ONCE, home=lived).start()
+    save(lived / "groups/twin/MEMORY.md", "And more.\n")
+    newest_edit(lived, "groups/twin/MEMORY.md", 3)
+    assert cli_json("log", "twin", "--limit", 1000, home=lived)[1:] == twins
 
 
 def test_an_export_during_writes_has_everything_acknowledged(
