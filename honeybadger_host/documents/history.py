@@ -4,7 +4,7 @@ A fold over the changes of a file in the journal (docs/decisions/026-removing-no
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
@@ -126,7 +126,7 @@ class Version:
     is_there: bool = False
     # Line that was taken out -> whose it was each time.
     gone: defaultdict[bytes, list[Origin]] = field(default_factory=lambda: defaultdict(list))
-    # Heading of a note -> the changes that added such a note.
+    # The first two lines of a note, its heading and item -> the changes that added such a note.
     signed: defaultdict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -217,7 +217,7 @@ def _append(now: Version, row: Row) -> None:
         now.lines[-1] = Blamed(text + rest + end, row if rest else origin)
     added = lines_of(data)
     if len(added) > 1 and added[0] == b"\n":
-        now.signed[added[1]].append(row)
+        now.signed[b"".join(added[1:3])].append(row)
     now.lines += _blamed(added, row, now.gone)
 
 
@@ -238,13 +238,15 @@ def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk]) -> None:
             moved[line.text.rstrip(b"\r\n")].append(line.origin)
             now.gone[line.text].append(line.origin)
     for hunk in reversed(hunks):
-        added = _blamed(hunk.added, origin, now.gone)
+        end = hunk.at + len(hunk.added)
+        now.lines[hunk.at : hunk.at + len(hunk.removed)] = _blamed(hunk.added, origin, now.gone)
         if isinstance(origin, Row) and is_edit(origin):
-            _give_back(now.signed, added)
-        for number, line in reversed([*enumerate(added)]):
+            # from the line above on: between notes with one heading, the heading that came may be that of the next
+            _give_back(now, range(max(0, hunk.at - 1), end))
+        for number in reversed(range(hunk.at, end)):
+            line = now.lines[number]
             if line.text.strip() and moved[line.text.rstrip(b"\r\n")]:
-                added[number] = line._replace(origin=moved[line.text.rstrip(b"\r\n")].pop())
-        now.lines[hunk.at : hunk.at + len(hunk.removed)] = added
+                now.lines[number] = line._replace(origin=moved[line.text.rstrip(b"\r\n")].pop())
 
 
 def _blamed(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Blamed]:
@@ -254,14 +256,14 @@ def _blamed(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, lis
     return [Blamed(line, gone[line].pop() if gone[line] else origin) for line in reversed(lines)][::-1]
 
 
-def _give_back(signed: Mapping[bytes, Sequence[Row]], lines: list[Blamed]) -> None:
-    """Leave notes that came with an edit to who signed them: a merge put them back, or a person copied them."""
-    texts = [line.text for line in lines]
-    for number, line in enumerate(texts):
-        for row in signed.get(line, ()):
+def _give_back(now: Version, places: Iterable[int]) -> None:
+    """Leave notes that begin at some lines to who signed them: a merge put them back, or a person copied them."""
+    for number in places:
+        start = b"".join(line.text for line in now.lines[number : number + 2])
+        for row in now.signed.get(start, ()):
             note = lines_of(row.data)[1:]
-            if texts[number : number + len(note)] == note:
-                lines[number : number + len(note)] = [Blamed(each, row) for each in note]
+            if [line.text for line in now.lines[number : number + len(note)]] == note:
+                now.lines[number : number + len(note)] = [Blamed(each, row) for each in note]
 
 
 def revise(group: str, file: str, base: bytes, text: bytes, kind: RevisedKind) -> NotesRevised:

@@ -174,6 +174,10 @@ def test_a_note_late_in_a_save_is_its_signers() -> None:
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note, *events)] == [2, 3, 1, 1]
     copied = edit(4, b"Mine.\nToo.\n" + note, b"Mine.\nToo.\n" + note + note)
     assert [whose for _, whose in told(b"Mine.\nToo.\n" + note + note, *events, copied)] == [2, 3, 1, 1, 1, 1]
+    other = note.replace(b"tea", b"cake")  # of the same minute
+    rest, back = other + b"One.\n", note + other + b"Two.\n"
+    events = [row(1, note, 0), row(2, other, len(note)), edit(3, note + other, rest), edit(4, rest, back)]
+    assert [whose for _, whose in told(back, *events)] == [1, 1, 2, 2, 4]
 
 
 def test_undone_edits_of_working_memory_expire(world: World) -> None:
