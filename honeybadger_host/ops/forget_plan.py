@@ -58,7 +58,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
                     said += (text for text in _texts_put(row.data) if text not in before)
                 documents[row.file] = row.data
                 continue
-        if _is_wanted(row, wanted) and not _is_emptied(row.data):
+        if _is_wanted(row, wanted):
             rows.append(row.seq)
             said += _said_by(row)
             if wanted.session is not None and row.kind == "session":  # others may have a short one by chance
@@ -106,10 +106,10 @@ def check_is_there(home: Path, plan: Forgetting, wanted: Forget) -> None:
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:
-    """Yield the changes of a group from which nothing was forgotten, without people's edits."""
-    emptied = "SELECT seq FROM emptied"
-    query = f"SELECT * FROM changes WHERE grp = ? AND NOT {IS_EDIT} AND seq NOT IN ({emptied}) ORDER BY seq"  # noqa: S608  constants
-    return map(Row._make, read_rows(journal, query, (group,)))
+    """Yield the changes of a group that have something left to forget, without people's edits."""
+    query = f"SELECT * FROM changes WHERE grp = ? AND NOT {IS_EDIT} ORDER BY seq"  # noqa: S608  a constant
+    rows = map(Row._make, read_rows(journal, query, (group,)))
+    return (row for row in rows if not _is_emptied(row.data))
 
 
 def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> Iterator[Row]:

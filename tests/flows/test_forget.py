@@ -356,7 +356,11 @@ def test_an_entry_a_sender_and_a_session_are_forgotten(home: Path, make_host: Ho
     assert not any("other ordered 1 copper nails" in text for text in found)
     assert sum("other ordered" in text for text in found) == 6
     assert "it was forgotten already" in cli_error("forget", "main", "--id", entry, home=home, code=9)
+    stranger.do("two", content="A drill from the harbour\nordered with walnut shavings")
+    settle(home)
+    forget(home, "--text", "drill from the harbour")  # the rest of the note is still to be forgotten
     assert forget(home, "--sender", "stranger")["left"] == []
+    assert files_with(home, b"walnut shavings") == []
     found = texts_of(home)
     assert not any("walnut" in text for text in found)
     assert sum("copper" in text for text in found) == 6
