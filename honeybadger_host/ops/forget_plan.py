@@ -12,13 +12,13 @@ from pathlib import Path
 
 import orjson
 
-from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.mailbox import NAME, OPERATOR, SCHEDULER
 from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.curation.enrichment import enrichment_of
 from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
 from honeybadger_host.curation.proposal_files import readable
 from honeybadger_host.files.home import SUMMARY
-from honeybadger_host.journal.changes import EDIT_UNDONE, read_whole
+from honeybadger_host.journal.changes import EDIT_UNDONE, TASK_RECORD, read_whole
 from honeybadger_host.journal.edits import REVISED_KINDS, edit_of, hunks_of, is_edit
 from honeybadger_host.journal.forgetting import Forgetting
 from honeybadger_host.journal.reader import read_change, read_turns_behind
@@ -46,6 +46,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     documents: dict[str, bytes] = {}
     proposals = [*readable(home, group)]
     conversations = Conversations()
+    own = _own_files(journal, group, wanted.sender)
     for row in _rows(journal, group):
         if row.kind == "proposal":  # as the host wrote it: a person may have broken or removed the file
             with suppress(ValueError):  # of another version
@@ -58,12 +59,12 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
                     said += (text for text in _texts_put(row.data) if text not in before)
                 documents[row.file] = row.data
                 continue
-        if _is_wanted(row, wanted):
+        if _is_wanted(row, wanted) or row.file in own:
             rows.append(row.seq)
             said += _said_by(row)
             if wanted.session is not None and row.kind == "session":  # others may have a short one by chance
                 said += (text for text in _texts_put(row.data) if len(folded(text)) >= MIN_CHARACTERS)
-    wanted_files = (file for file in files_of(home, group) if _is_wanted_file(group, file, wanted))
+    wanted_files = (file for file in files_of(home, group) if file in own or _is_wanted_file(group, file, wanted))
     files = [file for file in wanted_files if not _is_emptied(read_whole(home / file) or b"")]
     for file in files:
         said += said_in(read_whole(home / file) or b"")
@@ -112,6 +113,15 @@ def _rows(journal: Path, group: str) -> Iterator[Row]:
     return (row for row in rows if not _is_emptied(row.data))
 
 
+def _own_files(journal: Path, group: str, sender: str | None) -> set[str]:
+    """Return the entries, tasks and entries of working memory that one sender alone has written."""
+    query = (
+        "SELECT file FROM changes WHERE grp = ? AND (file GLOB 'groups/*.json' OR file GLOB 'data/working/*') "
+        "GROUP BY file HAVING max(sender = ?) AND NOT max(sender NOT IN (?, ?))"
+    )
+    return {file for (file,) in read_rows(journal, query, (group, sender, sender, OPERATOR))}
+
+
 def _noted_in_chat(journal: Path, group: str, wanted: Forget, conversations: Conversations) -> Iterator[Row]:
     """Yield the changes that agents' tools made while they answered the sender or spoke in the session."""
     if wanted.sender is None and wanted.session is None:
@@ -129,7 +139,9 @@ def _is_emptied(data: bytes) -> bool:
 
 
 def _said_by(row: Row) -> Iterator[str]:
-    """Yield the texts of a change; of a change of notes, the texts before and after."""
+    """Yield the texts of a change; of a change of notes, the texts before and after, of a task's pause its reason."""
+    if row.kind == TASK_RECORD and row.sender != SCHEDULER:
+        yield str(_member(row.data, "why") or "")
     if row.kind not in REVISED_KINDS:
         yield from said_in(row.data)
         return
@@ -144,7 +156,7 @@ def _is_wanted(row: Row, wanted: Forget) -> bool:
     if wanted.session is not None:
         is_said = row.kind in ("message", "feedback") and _member(row.data, "session") == wanted.session
         return is_said or _is_wanted_file(row.group, row.file, wanted)
-    if row.kind == "task_record" and _member(row.data, "task") == wanted.id:
+    if row.kind == TASK_RECORD and _member(row.data, "task") == wanted.id:
         return True
     return str(row.seq) == wanted.id or _is_wanted_file(row.group, row.file, wanted)
 
