@@ -94,7 +94,7 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     path = folder / "groups" / "oven" / "MEMORY.md"
     kitchen.update_memory("likes tea")
     older = path.read_text()
-    for text in ("likes cake", "likes <b>milk</b>"):
+    for text in ("likes rye bread", "likes <b>milk</b>"):
         kitchen.update_memory(text)
     settle(folder)
     whole = path.read_text()
@@ -111,7 +111,7 @@ def test_a_reverting_save_is_shown_with_its_undo(browser: Browser, folder: Path)
     assert told in shown.words
     browser.press(shown, "Bring them back")
     wait_for(lambda: path.read_text() == whole, what="both notes where they were")
-    for forgotten in ("likes plenty of salt", "likes cake"):  # the second is one of them: there is no undo any more
+    for forgotten in ("rye crackers", "likes rye bread"):  # the second is one of them: there is no undo any more
         cli_text("forget", "oven", "--text", forgotten, home=folder)
         for address in ("/", "/g/oven/memory"):
             assert told not in read(browser, address).words
