@@ -74,24 +74,11 @@ def test_lines_go_and_their_number_marks_and_signatures_stay() -> None:
 
 def test_in_json_texts_go_and_names_and_times_stay() -> None:
     phrases = Phrases(["ann", "1234567"])
-    value = {
-        "by": "ann",
-        "at": "2026",
-        "content": "of Ann\nand Bea",
-        "n": 1234567,
-        "m": 12345678,
-        "ann": ["x", "ann y"],
-    }
+    kept = {"by": "ann", "at": "2026", "m": 12345678}
+    value = {**kept, "content": "of Ann\nand Bea", "n": 1234567, "ann": ["x", "ann y"]}
     for indent in (None, 2, 4):
         made = json.loads(phrases.in_bytes(json.dumps(value, indent=indent).encode()))
-        assert made == {
-            "by": "ann",
-            "at": "2026",
-            "content": "[forgotten]\nand Bea",
-            "n": FORGOTTEN,
-            "m": 12345678,
-            FORGOTTEN: ["x", FORGOTTEN],
-        }
+        assert made == {**kept, "content": "[forgotten]\nand Bea", "n": FORGOTTEN, FORGOTTEN: ["x", FORGOTTEN]}
 
 
 def test_a_short_text_is_removed_only_alone() -> None:
@@ -118,12 +105,8 @@ def test_a_removed_record_keeps_author_and_time() -> None:
 
 
 def test_no_name_or_number_of_people_stays() -> None:
-    entry: dict[str, Any] = {
-        "id": "k3v9",
-        "content": "hello",
-        "metadata": {"safe of tim": 4711, "key": "k-4711", "in": {"a": [1, True]}},
-    }
-    entry["number of tim"] = 4711
+    metadata = {"safe of tim": 4711, "key": "k-4711", "in": {"a": [1, True]}}
+    entry = {"id": "k3v9", "content": "hello", "metadata": metadata, "number of tim": 4711}
     for indent in (None, 2, 4):
         data = json.dumps(entry, indent=indent).encode()
         made = Phrases([]).in_bytes(data, is_all=True)
@@ -131,17 +114,11 @@ def test_no_name_or_number_of_people_stays() -> None:
             assert gone not in made
         assert (json.loads(made)["id"], made.count(b"\n")) == ("k3v9", data.count(b"\n"))
         assert Phrases([]).in_bytes(made, is_all=True) == made
-    document = {
-        "system_state": {"pin": 4711},
-        "tool_stats": {"by_tool": {"call tim": 3}},
-        "token_usage": {"by_session": 9},
-    }
+    usage = {"token_usage": {"by_session": 9}}
+    document = {"system_state": {"pin": 4711}, "tool_stats": {"by_tool": {"call tim": 3}}, **usage}
     made = json.loads(Phrases([]).in_bytes(json.dumps(document, indent=2).encode(), is_all=True))
-    assert made == {
-        "system_state": {"[forgotten] 1": 0},
-        "tool_stats": {"by_tool": {"[forgotten] 1": 0}},
-        "token_usage": {"by_session": 9},
-    }
+    emptied = {"[forgotten] 1": 0}
+    assert made == {"system_state": emptied, "tool_stats": {"by_tool": emptied}, **usage}
 
 
 @pytest.mark.parametrize(
