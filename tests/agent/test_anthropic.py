@@ -88,10 +88,7 @@ STORY: list[dict[str, Any]] = [
 ]
 TOLD: list[tuple[bool, str]] = [
     (False, "File created successfully at: /memories/preferences.md"),
-    (
-        False,
-        "Here's the content of /memories/preferences.md with line numbers:\n     1\t- likes dark mode\n     2\t",
-    ),
+    (False, "Here's the content of /memories/preferences.md with line numbers:\n     1\t- likes dark mode\n     2\t"),
     (True, "Path must start with /memories and stay below it, got: /memories/../../etc/passwd"),
     (True, "NotImplementedError('Unknown command: forget')"),
 ]

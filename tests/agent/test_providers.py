@@ -134,10 +134,7 @@ async def test_a_conversation_has_our_headers_only(protocol: Protocol, monkeypat
         ModelSaid(""),
         UserSaid("Thanks"),
     )
-    with (
-        served(in_turn(protocol.write(HELLO))) as endpoint,
-        protocol.model(endpoint, max_output_tokens=77) as model,
-    ):
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint, max_output_tokens=77) as model:
         await ask(model, *conversation)
     [asked] = endpoint.asked
     assert asked.system == "You are Ada."

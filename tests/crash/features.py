@@ -21,13 +21,7 @@ from honeybadger_host.journal.reader import LogFilter, read_log
 from honeybadger_host.journal.schema import Row
 from honeybadger_host.memory.entries.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.turn_log import dump_turn, turns_file
-from honeybadger_host.memory.turn_log_store import (
-    Watermark,
-    dreamt_file,
-    dump_watermark,
-    inferred_file,
-    watermark_file,
-)
+from honeybadger_host.memory.turn_log_store import Watermark, dreamt_file, dump_watermark, inferred_file, watermark_file
 from honeybadger_host.search.notes import notes_of
 from honeybadger_host.text.turn import Turn
 from tests.crash.hosts import RECORDED_AT_ONCE, Nursery, Work

@@ -263,10 +263,7 @@ REFUSED: dict[str, list[Row]] = {
         *(({"text": text}, "invalid", "payload.text", "") for text in ("ab", " a  ", "\n\n\n\n", "\\n\\n\\n")),
     ],
     "undo": [({"seq": 99_999}, "not_found", "payload.seq", "99999")],
-    "rewind": [
-        ({"to": "soon"}, "invalid", "payload.to", ""),
-        ({"to": "f" * 32}, "not_found", "payload.to", ""),
-    ],
+    "rewind": [({"to": "soon"}, "invalid", "payload.to", ""), ({"to": "f" * 32}, "not_found", "payload.to", "")],
     "preview_context": [({"agent": "nobody"}, "not_found", None, "there is no agent 'nobody'")],
     "decide_proposal": [({"proposal": "nobody", "decision": "accept"}, "not_found", "payload.proposal", "no proposal")],
 }

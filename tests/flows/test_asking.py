@@ -118,10 +118,7 @@ def evil_host(home: Path, *, content: str) -> Iterator[None]:
                     ):
                         stream.write(orjson.dumps(line) + b"\n")
                 tool = {"name": EVIL, "ok": True, "summary": EVIL}
-                answer(
-                    path,
-                    {"content": content, "agent": EVIL, "model": EVIL, "turn": 2, "steps": 2, "tools": [tool]},
-                )
+                answer(path, {"content": content, "agent": EVIL, "model": EVIL, "turn": 2, "steps": 2, "tools": [tool]})
 
     def answer(path: Path, result: dict[str, object]) -> None:
         temporary = box.root / "tmp" / path.name

@@ -18,10 +18,7 @@ from tests.hosting import HostProcess, RawSender, assert_refused, request, statu
 NAMES = ("r1", "r2", "r3")
 CHANGING_CALLS = "write,create,rename,unlink,truncate"
 # The host writes nothing to its journal that nobody has asked for.
-NO_CHECKPOINT: dict[str, object] = {
-    "ops.maintenance.CHECKPOINT_SECONDS": 600.0,
-    "ops.maintenance.EDITS_SECONDS": 600.0,
-}
+NO_CHECKPOINT: dict[str, object] = {"ops.maintenance.CHECKPOINT_SECONDS": 600.0, "ops.maintenance.EDITS_SECONDS": 600.0}
 
 
 def _drop_while_stopped(host: HostProcess, sender: RawSender) -> None:
@@ -42,9 +39,7 @@ def _assert_each_stands_once(sender: RawSender) -> None:
 
 @needs_mount
 @pytest.mark.parametrize(
-    ("use_up", "without"),
-    [(use_up_space, " 0 MiB and "), (use_up_inodes, " 0 inodes free")],
-    ids=["space", "inodes"],
+    ("use_up", "without"), [(use_up_space, " 0 MiB and "), (use_up_inodes, " 0 inodes free")], ids=["space", "inodes"]
 )
 def test_on_a_full_disk_requests_wait_and_run_once(
     disk: Path, cramped: HostProcess, use_up: Callable[[Path], list[Path]], without: str

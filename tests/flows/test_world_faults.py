@@ -22,16 +22,7 @@ from tests.commands import cli_json, cli_text
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import ask, is_idle, troubles
-from tests.hosting import (
-    AT_ONCE,
-    HostProcess,
-    RawSender,
-    assert_refused,
-    request,
-    run_cli,
-    status_of,
-    wait_for,
-)
+from tests.hosting import AT_ONCE, HostProcess, RawSender, assert_refused, request, run_cli, status_of, wait_for
 from tests.people import looking, newest_edit
 
 

@@ -131,13 +131,7 @@ class Room:
         return handler
 
     def decide(
-        self,
-        type_: str,
-        by: str = "researcher",
-        /,
-        in_session: str = "main",
-        in_group: str = "main",
-        **payload: Any,
+        self, type_: str, by: str = "researcher", /, in_session: str = "main", in_group: str = "main", **payload: Any
     ) -> Outcome:
         """Decide one request, and forget it."""
         handler, asked = self.handler(type_), self.asking(type_, payload, by, in_session, in_group)

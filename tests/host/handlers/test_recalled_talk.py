@@ -152,7 +152,7 @@ def test_only_the_parts_that_are_named_are_made(room: Room) -> None:
     assert SAID in some["system"]
     assert not any(word in some["system"] for word in ("Group:", "Be brief", "hello"))
     assert [row["title"] for row in some["sections"]] == [
-        *("## Remembered Facts", "Recalled from long-term memory", "message"),
+        *("## Remembered Facts", "Recalled from long-term memory", "message")
     ]
     assert room.ask("get_context", message="thanks!", parts=["recalled"])["system"] == ""
     whole = room.ask("get_context", message=message)

@@ -13,15 +13,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.journal.journal import Journal
 from honeybadger_host.journal.opening import copy_journal, read_position
 from honeybadger_host.journal.reader import read_request
-from honeybadger_host.journal.schema import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
-    BegunTurn,
-    Marks,
-    Receipt,
-    Row,
-    TurnKey,
-)
+from honeybadger_host.journal.schema import APPLICATION_ID, SCHEMA_VERSION, BegunTurn, Marks, Receipt, Row, TurnKey
 from tests.host.journal.older import VERSION_7
 from tests.hosting import little_space
 
@@ -318,5 +310,5 @@ def test_neighbouring_changes_of_one_id_stay_apart(journal: Journal) -> None:
     journal.commit(rows[:3], [])
     journal.commit(rows[3:], [])  # when the receipt of its first request was gone
     assert [[one.seq for one in read_request(journal.path, each)] for each in rows] == [
-        *([1, 2], [1, 2], [3], [4, 5], [4, 5]),
+        *([1, 2], [1, 2], [3], [4, 5], [4, 5])
     ]

@@ -32,10 +32,7 @@ def test_a_set_clock_is_noticed_once() -> None:
         assert clocks.watched.was_watched_for(3600)
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 3), st.booleans()), max_size=80),
-    st.floats(10, 200),
-)
+@given(st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 3), st.booleans()), max_size=80), st.floats(10, 200))
 def test_terms_hold_whenever_the_host_restarts(rounds: list[tuple[float, int, bool]], term: float) -> None:
     ages = Ages(term)
     born: list[float] = []  # of change 1, 2, …: when the host had served for so long

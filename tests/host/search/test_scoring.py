@@ -13,13 +13,7 @@ from honeybadger_host.search.asked import WEIGHTS
 from honeybadger_host.search.corpus import AROUND_TURNS, SITTING_SECONDS, Corpus
 from honeybadger_host.search.documents import KINDS, Document, Kind, Piece
 from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.language.analyzer import (
-    QUESTION_MARK,
-    Query,
-    analyse_query,
-    common_terms,
-    document_terms,
-)
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, Query, analyse_query, common_terms, document_terms
 from honeybadger_host.search.language.spelling import guess
 from honeybadger_host.search.ranking import K1, B, Filters, search
 

@@ -214,9 +214,7 @@ def test_a_burst_is_served_then_one_per_token() -> None:
 
 
 @given(
-    per_second=st.floats(0.1, 100),
-    burst=st.floats(0, 50),
-    pauses=st.lists(st.floats(0, 3), min_size=1, max_size=80),
+    per_second=st.floats(0.1, 100), burst=st.floats(0, 50), pauses=st.lists(st.floats(0, 3), min_size=1, max_size=80)
 )
 def test_no_span_exceeds_its_burst_and_rate(per_second: float, burst: float, pauses: list[float]) -> None:
     buckets = Buckets(per_second, burst)
