@@ -43,6 +43,29 @@ _OF_ENTRIES = frozenset(
         *("origin_from", "text", "data"),
     )
 )
+# Names that only the host gives members, and without which it could not read its own records.
+_OF_RECORDS = (
+    _NAMES
+    | _TIMES
+    | SAID_IN
+    | _FREE
+    | _OF_ENTRIES
+    | frozenset(
+        (
+            *("token_count", "tools_used", "withdrawn", "restored", "seq", "why", "runs", "tokens", "heard", "seen"),
+            *(
+                "recent_history",
+                "facts",
+                "long_term_summary",
+                "active_tasks",
+                "tool_stats",
+                "token_usage",
+                "honeybadger",
+            ),
+            *("schedule_type", "run_at", "interval_seconds", "cron_expression", "paused", "operations", "evidence"),
+        )
+    )
+)
 _NAME = re.compile(r"[\w.:/#+%~-]{1,120}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")  # as the host writes it
 _ESCAPED = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE)
@@ -170,12 +193,15 @@ class Phrases:
                     return value
                 return self.in_text(value, is_said=name in SAID_IN or name not in _NAMES | _OF_ENTRIES)
             case dict():
-                return {self.in_text(key, is_said=False): self.in_value(each, key) for key, each in value.items()}
+                return {self._in_name(key): self.in_value(each, key) for key, each in value.items()}
             case list():
                 return [self.in_value(each, name) for each in value]
             case int() | float() if str(value) in self._any and len(str(value)) >= 6:
                 return FORGOTTEN
         return value
+
+    def _in_name(self, name: str) -> str:
+        return name if name in _OF_RECORDS else self.in_text(name, is_said=False)
 
     def in_bytes(self, data: bytes, *, is_all: bool = False) -> bytes:
         """Return the rest of a text, of JSON, or of lines of JSON; the same bytes if nothing is removed.
@@ -208,7 +234,7 @@ class Phrases:
         name = (member["name"] or b"").decode("utf-8", "replace")
         value = value_in(member["value"])
         if not is_all:
-            made_name, made = self.in_text(name, is_said=False), self.in_value(value, name)
+            made_name, made = self._in_name(name), self.in_value(value, name)
         elif name in _OF_ENTRIES:
             made_name, made = name, blank_value(value, name)
         else:

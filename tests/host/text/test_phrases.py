@@ -73,8 +73,8 @@ def test_lines_go_and_their_number_marks_and_signatures_stay() -> None:
 
 
 def test_in_json_texts_go_and_names_and_times_stay() -> None:
-    phrases = Phrases(["ann", "1234567"])
-    kept = {"by": "ann", "at": "2026", "m": 12345678}
+    phrases = Phrases(["ann", "1234567", "token"])
+    kept = {"by": "ann", "at": "2026", "m": 12345678, "token_count": 3}
     value = {**kept, "content": "of Ann\nand Bea", "n": 1234567, "ann": ["x", "ann y"]}
     for indent in (None, 2, 4):
         made = json.loads(phrases.in_bytes(json.dumps(value, indent=indent).encode()))
