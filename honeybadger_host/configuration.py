@@ -226,7 +226,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}; make it a plain text file, or remove it") from None
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise SettingsError(f"{path} cannot be read: {why}; make it a plain text file, or remove it") from None
 
 
 def _unknown(name: str, where: str) -> SettingsError:
