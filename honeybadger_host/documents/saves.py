@@ -100,12 +100,13 @@ class Saves:
         None: there is no such file. A removed one is there again if notes came that it did not have.
         """
         in_use, document = self._in_use, self._in_use.get(file)
-        is_sound = data is None or in_use.may_be_version(file, data)
-        if document is None and (is_sound or not in_use.covers(file)):
+        if document is None and (data is None or not in_use.covers(file) or in_use.may_be_version(file, data)):
             return data
         with in_use.lock:
             document = document or in_use.load(file)
-            if signature == document.left or not (is_sound or document.newest is None):
+            if signature == document.left:
+                return document.newest
+            if data is not None and document.newest is not None and not in_use.may_be_version(file, data):
                 return document.newest
         merged = self._compare(file, signature, "", data).merged
         return None if data is None and not merged else merged

@@ -46,7 +46,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     documents: dict[str, bytes] = {}
     proposals = [*readable(home, group)]
     conversations = Conversations()
-    own = _own_files(journal, group, wanted.sender)
+    own = set() if wanted.sender is None else _own_files(journal, group, wanted.sender)
     for row in _rows(journal, group):
         if row.kind == "proposal":  # as the host wrote it: a person may have broken or removed the file
             with suppress(ValueError):  # of another version
@@ -113,7 +113,7 @@ def _rows(journal: Path, group: str) -> Iterator[Row]:
     return (row for row in rows if not _is_emptied(row.data))
 
 
-def _own_files(journal: Path, group: str, sender: str | None) -> set[str]:
+def _own_files(journal: Path, group: str, sender: str) -> set[str]:
     """Return the entries, tasks and entries of working memory that one sender alone has written."""
     query = (
         "SELECT file FROM changes WHERE grp = ? AND (file GLOB 'groups/*.json' OR file GLOB 'data/working/*') "
