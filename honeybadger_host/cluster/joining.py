@@ -62,7 +62,8 @@ def _put_in_place(temporary: Path, journal: Path) -> None:
         clean, node = read_kept(connection).position.stream, name_of(journal.parent.parent)
         if journal.exists():
             with reading(journal) as here:
-                _, _, node, clean = read_kept(here)
+                kept = read_kept(here)
+            clean, node = kept.clean, kept.node
         for row in ((FILES_BEHIND, 1), (CLEAN, clean), (NODE, node)):
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
     with closing_fd(os.open(temporary, os.O_RDONLY)) as fd:

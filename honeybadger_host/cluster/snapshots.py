@@ -25,8 +25,9 @@ def publish_snapshot(servers: Servers, names: Names, journal: Path) -> Position:
     try:
         copy_journal(journal, copy, marks=Marks(0, {}))
         with closing(sqlite3.connect(copy)) as connection:
-            _, position, _, clean = read_kept(connection)
-            if clean != position.stream:
+            kept = read_kept(connection)
+            position = kept.position
+            if kept.clean != position.stream:
                 connection.execute("VACUUM")  # the host here has not removed forgotten texts from the file yet
         stream = f"{names.snapshots}{position.seq}"
         subject = f"hb.{names.identity}.snapshot.{position.seq}"

@@ -24,9 +24,8 @@ READ_AT_ONCE = 2
 
 def send_message(deps: Dependencies, asked: Asked[SendMessage], now: datetime) -> Outcome:
     """Send a message, unless it is for somebody whom the group does not have."""
-    people = {
-        name for name in senders_of(deps.home, asked.group) if name != OPERATOR and not is_system_sender(name)
-    } | deps.agents.current.keys()
+    senders = senders_of(deps.home, asked.group)
+    people = {name for name in senders if name != OPERATOR and not is_system_sender(name)} | deps.agents.current.keys()
     for name in asked.payload.to or ():
         if name not in people:
             raise Refusal(

@@ -226,12 +226,7 @@ def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetim
     """Return the changes that take a change's notes out of MEMORY.md or put them back. Raises Refusal."""
     held = deps.whole_files.view(row.file)
     if row.kind != NOTE_REMOVED:
-        notes = (
-            [row.data]
-            if row.kind == NOTE
-            else [note for hunk in hunks_of(row) for note in notes_in(b"".join(hunk.added))]
-        )
-        changes = archive_standing(asked.group, held, notes, f"change {row.seq} was undone", asked.sender, now)
+        changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
         if not changes:
             raise _conflict(
                 f"{MEMORY} no longer has the notes of change {row.seq}: undo the change that took them, see "
@@ -244,6 +239,13 @@ def _undone_notes(deps: Dependencies, asked: Asked[Undo], row: Row, now: datetim
         raise _conflict(f"what change {row.seq} took out of {MEMORY} is there already")
     archive = deps.whole_files.view(archive_of(row))
     return [(change, "restored") for change in bring_back_notes(asked.group, held, archive, [removal], gone)]
+
+
+def _notes_of(row: Row) -> list[bytes]:
+    """Return the notes of a change, as they are appended."""
+    if row.kind == NOTE:
+        return [row.data]
+    return [note for hunk in hunks_of(row) for note in notes_in(b"".join(hunk.added))]
 
 
 # ----------------------------------------------------------------------------------------- what is undone with a change

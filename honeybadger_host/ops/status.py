@@ -127,6 +127,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     spent = sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
     model = host.settings.model
+    budgets = budgets_used(host.settings.curation, spent)
     return {
         "by": RULES if asker.open_model is None else model.curation or model.name,
         "running": sorted(map(str, jobs.running)),
@@ -138,9 +139,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "consolidations": curator.consolidations.done,
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:MAX_NAMED],
-        "budgets": [
-            budget._asdict() for budget in budgets_used(host.settings.curation, spent) if asker.open_model is not None
-        ],
+        "budgets": [] if asker.open_model is None else [budget._asdict() for budget in budgets],
     }
 
 

@@ -53,16 +53,9 @@ _OF_RECORDS = (
     | frozenset(
         (
             *("token_count", "tools_used", "withdrawn", "restored", "seq", "why", "runs", "tokens", "heard", "seen"),
-            *(
-                "recent_history",
-                "facts",
-                "long_term_summary",
-                "active_tasks",
-                "tool_stats",
-                "token_usage",
-                "honeybadger",
-            ),
-            *("schedule_type", "run_at", "interval_seconds", "cron_expression", "paused", "operations", "evidence"),
+            *("recent_history", "facts", "long_term_summary", "active_tasks", "tool_stats", "token_usage"),
+            *("honeybadger", "operations", "evidence"),
+            *("schedule_type", "run_at", "interval_seconds", "cron_expression", "paused"),
         )
     )
 )
@@ -329,8 +322,9 @@ def blank_value(value: Any, name: str = "") -> Any:
 
 def _says_nothing(value: str, name: str) -> bool:
     """Return whether the text of a member is a name, a place or a time."""
-    kept = _NAME if name in _NAMES else _TIME
-    return (name in _NAMES or name in _TIMES) and kept.fullmatch(value) is not None
+    if name in _NAMES:
+        return _NAME.fullmatch(value) is not None
+    return name in _TIMES and _TIME.fullmatch(value) is not None
 
 
 def _blank_free(value: Any) -> Any:
